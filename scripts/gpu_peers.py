@@ -60,6 +60,7 @@ MATMULS = [
     ('tg_pmatmul_tn_prod', 4096, 14336, 8192, 'float16', 'a'),
     ('bf16_4096', 4096, 4096, 4096, 'bfloat16', ''),
 ]
+# Each row: kernel, M, N, K, element type, and the operands that are stored transposed.
 for row in MATMULS:
     peer('cublas', row[0], 2 * row[1] * row[2] * row[3])(lambda row=row: matmul(*row[1:]))
 

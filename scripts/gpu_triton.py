@@ -30,6 +30,7 @@ def matmul_kernel(a_ptr, b_ptr, c_ptr, m, n, k, BM: tl.constexpr, BN: tl.constex
 
 
 def matmul(m, n, k, dtype):
+    """Allocates the operands of a matmul and returns the call to time."""
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, device='cuda', dtype=torch.int8))
     a, b = (torch.rand(shape, device='cuda').mul(2).sub(1).to(dtype) for shape in ((m, k), (k, n)))
     c = torch.empty(m, n, device='cuda', dtype=dtype)
@@ -72,6 +73,7 @@ def attention_kernel(q_ptr, k_ptr, v_ptr, o_ptr, length, scale, CAUSAL: tl.const
 
 
 def attention(heads, length, dimension, causal):
+    """Allocates the operands of an attention kernel and returns the call to time."""
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, device='cuda', dtype=torch.int8))
     q, k, v = (torch.rand(heads, length, dimension, device='cuda').mul(2).sub(1).half() for _ in range(3))
     out = torch.empty_like(q)
@@ -95,6 +97,7 @@ def softmax_kernel(x_ptr, y_ptr, rows, columns: tl.constexpr):
 
 
 def softmax(rows, columns):
+    """Allocates a matrix and returns the call to time: a persistent kernel with up to four CTAs per SM of an H100."""
     x = torch.randn(rows, columns, device='cuda', dtype=torch.bfloat16)
     y = torch.empty_like(x)
     return lambda: softmax_kernel[(min(rows, 132 * 4),)](x, y, rows, columns, num_warps=8)
@@ -116,6 +119,7 @@ def layer_norm_kernel(x_ptr, y_ptr, weight_ptr, bias_ptr, columns: tl.constexpr,
 
 
 def layer_norm(rows, columns):
+    """Allocates a matrix and returns the call to time: one CTA per row."""
     x = torch.randn(rows, columns, device='cuda', dtype=torch.bfloat16)
     y, weight, bias = torch.empty_like(x), *(torch.ones(columns, device='cuda', dtype=torch.bfloat16) for _ in range(2))
     return lambda: layer_norm_kernel[(rows,)](x, y, weight, bias, columns, 1e-5, num_warps=8)

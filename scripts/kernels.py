@@ -16,7 +16,7 @@ class Case:
     kernel: object
     arguments: list            # numpy arrays and integers; integers are constants of the kernel
     grid: tuple
-    outputs: dict              # index of an argument -> expected contents
+    outputs: dict              # index of an output argument -> its expected contents
     rtol: float = 0.0
     atol: float = 0.0
 
@@ -121,129 +121,129 @@ def transpose(a, c, M: ConstInt, N: ConstInt):
 @ct.kernel
 def matmul(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
     i, j = ct.bid(0), ct.bid(1)
-    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    accumulator = ct.full((M, N), 0.0, dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
         x = ct.load(a, index=(i, k), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
         y = ct.load(b, index=(k, j), shape=(K, N), padding_mode=ct.PaddingMode.ZERO)
-        total = ct.mma(x, y, total)
-    ct.store(c, index=(i, j), tile=total)
+        accumulator = ct.mma(x, y, accumulator)
+    ct.store(c, index=(i, j), tile=accumulator)
 
 
 @ct.kernel
 def matmul_dequantised(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
     i, j = ct.bid(0), ct.bid(1)
-    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    accumulator = ct.full((M, N), 0.0, dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
         x = ct.load(a, index=(i, k), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
         y = ct.load(b, index=(k, j), shape=(K, N), padding_mode=ct.PaddingMode.ZERO)
-        total = ct.mma(x, ct.astype(y, ct.float16) * 0.125, total)
-    ct.store(c, index=(i, j), tile=total)
+        accumulator = ct.mma(x, ct.astype(y, ct.float16) * 0.125, accumulator)
+    ct.store(c, index=(i, j), tile=accumulator)
 
 
 @ct.kernel
 def matmul_gathered(a, rows, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
     i, j = ct.bid(0), ct.bid(1)
     row = ct.load(rows, index=(i,), shape=(M,))
-    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    accumulator = ct.full((M, N), 0.0, dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
         columns = k * K + ct.arange(K, dtype=ct.int32)
         x = ct.gather(a, (row[:, None], columns[None, :]))
         y = ct.load(b, index=(k, j), shape=(K, N), padding_mode=ct.PaddingMode.ZERO)
-        total = ct.mma(x, y, total)
-    ct.store(c, index=(i, j), tile=total)
+        accumulator = ct.mma(x, y, accumulator)
+    ct.store(c, index=(i, j), tile=accumulator)
 
 
 @ct.kernel
 def matmul_bytes(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
     i, j = ct.bid(0), ct.bid(1)
-    total = ct.full((M, N), 0, dtype=ct.int32)
+    accumulator = ct.full((M, N), 0, dtype=ct.int32)
     for k in range(ct.num_tiles(a, axis=0, shape=(K, M))):
         x = ct.transpose(ct.load(a, index=(k, i), shape=(K, M)))
         y = ct.load(b, index=(k, j), shape=(K, N))
-        total = ct.mma(x, y, total)
-    ct.store(c, index=(i, j), tile=total)
+        accumulator = ct.mma(x, y, accumulator)
+    ct.store(c, index=(i, j), tile=accumulator)
 
 
 @ct.kernel
 def matmul_small_floats(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
     i, j = ct.bid(0), ct.bid(1)
-    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    accumulator = ct.full((M, N), 0.0, dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=0, shape=(K, M))):
         x = ct.transpose(ct.bitcast(ct.load(a, index=(k, i), shape=(K, M)), ct.float8_e4m3fn))
         y = ct.bitcast(ct.load(b, index=(k, j), shape=(K, N)), ct.float8_e4m3fn)
-        total = ct.mma(x, y, total)
-    ct.store(c, index=(i, j), tile=total)
+        accumulator = ct.mma(x, y, accumulator)
+    ct.store(c, index=(i, j), tile=accumulator)
 
 
 @ct.kernel
-def matmul_turned(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
+def matmul_transposed(a, b, c, M: ConstInt, N: ConstInt, K: ConstInt):
     i, j = ct.bid(0), ct.bid(1)
-    total = ct.full((M, N), 0.0, dtype=ct.float32)
+    accumulator = ct.full((M, N), 0.0, dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=0, shape=(K, M))):
         x = ct.transpose(ct.load(a, index=(k, i), shape=(K, M), padding_mode=ct.PaddingMode.ZERO))
         y = ct.transpose(ct.load(b, index=(j, k), shape=(N, K), padding_mode=ct.PaddingMode.ZERO))
-        total = ct.mma(x, y, total)
-    ct.store(c, index=(i, j), tile=total)
+        accumulator = ct.mma(x, y, accumulator)
+    ct.store(c, index=(i, j), tile=accumulator)
 
 
 @ct.kernel
-def weighted(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
+def relu_attention(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
     i = ct.bid(0)
     x = ct.load(q, index=(i, 0), shape=(M, D))
-    total = ct.full((M, D), 0.0, dtype=ct.float32)
+    accumulator = ct.full((M, D), 0.0, dtype=ct.float32)
     for j in range(ct.num_tiles(k, axis=0, shape=(N, D))):
         scores = ct.mma(x, ct.transpose(ct.load(k, index=(j, 0), shape=(N, D))), ct.full((M, N), 0.0, dtype=ct.float32))
         weights = ct.astype(ct.maximum(scores, 0.0) * 0.0625, ct.float16)
-        total = ct.mma(weights, ct.load(v, index=(j, 0), shape=(N, D)), total)
-    ct.store(c, index=(i, 0), tile=total)
+        accumulator = ct.mma(weights, ct.load(v, index=(j, 0), shape=(N, D)), accumulator)
+    ct.store(c, index=(i, 0), tile=accumulator)
 
 
 @ct.kernel
-def paged(q, keys, values, table, c, L: ConstInt, G: ConstInt, P: ConstInt, D: ConstInt):
+def paged_attention(q, keys, values, table, c, L: ConstInt, G: ConstInt, P: ConstInt, D: ConstInt):
     # Attention of G query heads over L keys and values that are stored in pages of P rows; `table` has the page numbers.
     query = ct.load(q, index=(0, 0), shape=(G, D))
-    top = ct.full((G, 1), -1e30, dtype=ct.float32)
-    weight = ct.zeros((G, 1), dtype=ct.float32)
-    total = ct.zeros((G, D), dtype=ct.float32)
+    current_max = ct.full((G, 1), -1e30, dtype=ct.float32)
+    weight_sum = ct.zeros((G, 1), dtype=ct.float32)
+    output = ct.zeros((G, D), dtype=ct.float32)
     for t in range(ct.cdiv(L, P)):
         page = ct.load(table, index=(t,), shape=())
         k = ct.load(keys, index=(page, 0, 0), shape=(1, P, D)).reshape((P, D))
         v = ct.load(values, index=(page, 0, 0), shape=(1, P, D)).reshape((P, D))
-        s = ct.mma(query, ct.transpose(k), ct.zeros((G, P), dtype=ct.float32)) * 0.125
-        s = ct.where(t * P + ct.arange(P, dtype=ct.int32)[None, :] < L, s, -1e30)
-        higher = ct.maximum(top, ct.max(s, axis=1, keepdims=True))
-        p, fade = ct.exp(s - higher), ct.exp(top - higher)
-        weight = weight * fade + ct.sum(p, axis=1, keepdims=True)
-        total = ct.mma(ct.astype(p, ct.float16), v, total * fade)
-        top = higher
-    ct.store(c, index=(0, 0), tile=total / weight)
+        scores = ct.mma(query, ct.transpose(k), ct.zeros((G, P), dtype=ct.float32)) * 0.125
+        scores = ct.where(t * P + ct.arange(P, dtype=ct.int32)[None, :] < L, scores, -1e30)
+        new_max = ct.maximum(current_max, ct.max(scores, axis=1, keepdims=True))
+        weights, rescale = ct.exp(scores - new_max), ct.exp(current_max - new_max)
+        weight_sum = weight_sum * rescale + ct.sum(weights, axis=1, keepdims=True)
+        output = ct.mma(ct.astype(weights, ct.float16), v, output * rescale)
+        current_max = new_max
+    ct.store(c, index=(0, 0), tile=output / weight_sum)
 
 
 @ct.kernel
-def difference(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
+def differential_attention(q, k, v, c, M: ConstInt, N: ConstInt, D: ConstInt):
     i = ct.bid(0)
     first = ct.reshape(ct.load(q, index=(0, i, 0), shape=(1, M, D)), (M, D))
     second = ct.reshape(ct.load(q, index=(1, i, 0), shape=(1, M, D)), (M, D))
-    none = ct.full((M, N), 0.0, dtype=ct.float32)
-    most1 = ct.full((M, 1), -np.inf, dtype=ct.float32)
-    most2 = ct.full((M, 1), -np.inf, dtype=ct.float32)
-    total1 = ct.full((M, 1), 0.0, dtype=ct.float32)
-    total2 = ct.full((M, 1), 0.0, dtype=ct.float32)
-    acc1 = ct.full((M, 2 * D), 0.0, dtype=ct.float32)
-    acc2 = ct.full((M, 2 * D), 0.0, dtype=ct.float32)
+    zeros = ct.full((M, N), 0.0, dtype=ct.float32)
+    max1 = ct.full((M, 1), -np.inf, dtype=ct.float32)
+    max2 = ct.full((M, 1), -np.inf, dtype=ct.float32)
+    sum1 = ct.full((M, 1), 0.0, dtype=ct.float32)
+    sum2 = ct.full((M, 1), 0.0, dtype=ct.float32)
+    output1 = ct.full((M, 2 * D), 0.0, dtype=ct.float32)
+    output2 = ct.full((M, 2 * D), 0.0, dtype=ct.float32)
     for j in range(ct.num_tiles(k, axis=1, shape=(1, N, D))):
         values = ct.load(v, index=(j, 0), shape=(N, 2 * D))
-        scores = ct.mma(first, ct.transpose(ct.reshape(ct.load(k, index=(0, j, 0), shape=(1, N, D)), (N, D))), none)
-        now = ct.maximum(most1, ct.max(scores, axis=1, keepdims=True))
-        weights, fade, most1 = ct.exp(scores - now), ct.exp(most1 - now), now
-        total1 = total1 * fade + ct.sum(weights, axis=1, keepdims=True)
-        acc1 = ct.mma(ct.astype(weights, ct.float16), values, acc1 * fade)
-        scores = ct.mma(second, ct.transpose(ct.reshape(ct.load(k, index=(1, j, 0), shape=(1, N, D)), (N, D))), none)
-        now = ct.maximum(most2, ct.max(scores, axis=1, keepdims=True))
-        weights, fade, most2 = ct.exp(scores - now), ct.exp(most2 - now), now
-        total2 = total2 * fade + ct.sum(weights, axis=1, keepdims=True)
-        acc2 = ct.mma(ct.astype(weights, ct.float16), values, acc2 * fade)
-    ct.store(c, index=(i, 0), tile=acc1 / total1 - 0.5 * (acc2 / total2))
+        scores = ct.mma(first, ct.transpose(ct.reshape(ct.load(k, index=(0, j, 0), shape=(1, N, D)), (N, D))), zeros)
+        new_max = ct.maximum(max1, ct.max(scores, axis=1, keepdims=True))
+        weights, rescale, max1 = ct.exp(scores - new_max), ct.exp(max1 - new_max), new_max
+        sum1 = sum1 * rescale + ct.sum(weights, axis=1, keepdims=True)
+        output1 = ct.mma(ct.astype(weights, ct.float16), values, output1 * rescale)
+        scores = ct.mma(second, ct.transpose(ct.reshape(ct.load(k, index=(1, j, 0), shape=(1, N, D)), (N, D))), zeros)
+        new_max = ct.maximum(max2, ct.max(scores, axis=1, keepdims=True))
+        weights, rescale, max2 = ct.exp(scores - new_max), ct.exp(max2 - new_max), new_max
+        sum2 = sum2 * rescale + ct.sum(weights, axis=1, keepdims=True)
+        output2 = ct.mma(ct.astype(weights, ct.float16), values, output2 * rescale)
+    ct.store(c, index=(i, 0), tile=output1 / sum1 - 0.5 * (output2 / sum2))
 
 
 @ct.kernel
@@ -253,27 +253,27 @@ def linear_attention(q, k, v, fades, c, T: ConstInt, D: ConstInt):
         queries, keys = ct.load(q, index=(t, 0), shape=(T, D)), ct.load(k, index=(t, 0), shape=(T, D))
         values, fade = ct.load(v, index=(t, 0), shape=(T, D)), ct.load(fades, index=(t,), shape=(1,))
         scores = ct.mma(queries, ct.transpose(keys), ct.full((T, T), 0.0, dtype=ct.float32))
-        number = ct.arange(T, dtype=ct.int32)
-        scores = ct.where(number[:, None] >= number[None, :], scores, 0.0)
+        row = ct.arange(T, dtype=ct.int32)
+        scores = ct.where(row[:, None] >= row[None, :], scores, 0.0)
         out = ct.mma(ct.astype(scores, ct.float16), values, ct.full((T, D), 0.0, dtype=ct.float32))
         ct.store(c, index=(t, 0), tile=ct.mma(queries, ct.astype(state, ct.float16), out))
         state = ct.mma(ct.transpose(keys), values, state * ct.reshape(fade, (1, 1)))
 
 
 @ct.kernel
-def both_ways(g, a, b, da, db, M: ConstInt, N: ConstInt, K: ConstInt):
+def matmul_gradients(g, a, b, da, db, M: ConstInt, N: ConstInt, K: ConstInt):
     right = ct.load(b, index=(0, 0), shape=(K, N))
-    total = ct.full((K, N), 0.0, dtype=ct.float32)
+    accumulator = ct.full((K, N), 0.0, dtype=ct.float32)
     for m in range(ct.num_tiles(g, axis=0, shape=(M, N))):
         x = ct.load(g, index=(m, 0), shape=(M, N), padding_mode=ct.PaddingMode.ZERO)
         left = ct.load(a, index=(m, 0), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
         ct.store(da, index=(m, 0), tile=ct.mma(x, ct.transpose(right), ct.full((M, K), 0.0, dtype=ct.float32)))
-        total = ct.mma(ct.transpose(left), x, total)
-    ct.store(db, index=(0, 0), tile=total)
+        accumulator = ct.mma(ct.transpose(left), x, accumulator)
+    ct.store(db, index=(0, 0), tile=accumulator)
 
 
 @ct.kernel
-def layers(a, w, M: ConstInt, N: ConstInt):
+def mlp_in_place(a, w, M: ConstInt, N: ConstInt):
     for t in range(ct.num_tiles(w, axis=0, shape=(1, N, N))):
         for i in range(ct.num_tiles(a, axis=0, shape=(M, N))):
             x = ct.load(a, index=(i, 0), shape=(M, N), padding_mode=ct.PaddingMode.ZERO)
@@ -306,7 +306,7 @@ def persistent_rows(x, scale, bias, y, acc, R: ConstInt, N: ConstInt):
 
 
 @ct.kernel
-def scaled(a, c, T: ConstInt):
+def scale_f16(a, c, T: ConstInt):
     i = ct.bid(0)
     x = ct.load(a, index=(i,), shape=(T,))
     ct.store(c, index=(i,), tile=ct.astype(ct.astype(x, ct.float32) * 0.5, ct.float16))
@@ -335,12 +335,12 @@ def grouped(a, b, lengths, c, G: ConstInt, M: ConstInt, N: ConstInt, K: ConstInt
         g, i = t // tiles, t % tiles
         if i * M >= ct.load(lengths, index=(g,), shape=(1,)).item():
             continue
-        total = ct.full((M, N), 0.0, dtype=ct.float32)
+        accumulator = ct.full((M, N), 0.0, dtype=ct.float32)
         for k in range(ct.num_tiles(a, axis=2, shape=(1, M, K))):
             x = ct.reshape(ct.load(a, index=(g, i, k), shape=(1, M, K)), (M, K))
             y = ct.reshape(ct.load(b, index=(g, k, 0), shape=(1, K, N)), (K, N))
-            total = ct.mma(x, y, total)
-        ct.store(c, index=(g, i, 0), tile=ct.reshape(total, (1, M, N)))
+            accumulator = ct.mma(x, y, accumulator)
+        ct.store(c, index=(g, i, 0), tile=ct.reshape(accumulator, (1, M, N)))
 
 
 @ct.kernel
@@ -369,12 +369,12 @@ def ragged_matmul(a, b, starts, c, M: ConstInt, N: ConstInt, K: ConstInt):
     stop = ct.load(starts, index=(g + 1,), shape=(1,)).item()
     rows, out = a.slice(axis=0, start=start, stop=stop), c.slice(axis=0, start=start, stop=stop)
     for i in range(ct.cdiv(stop - start, M)):
-        total = ct.full((M, N), 0.0, dtype=ct.float32)
+        accumulator = ct.full((M, N), 0.0, dtype=ct.float32)
         for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
             x = ct.load(rows, index=(i, k), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
             y = ct.reshape(ct.load(b, index=(g, k, 0), shape=(1, K, N)), (K, N))
-            total = ct.mma(x, y, total)
-        ct.store(out, index=(i, 0), tile=total)
+            accumulator = ct.mma(x, y, accumulator)
+        ct.store(out, index=(i, 0), tile=accumulator)
 
 
 @ct.kernel
@@ -385,12 +385,12 @@ def ragged_keys(q, k, starts, c, M: ConstInt, N: ConstInt, D: ConstInt):
     stop = ct.load(starts, index=(g + 1,), shape=(1,)).item()
     keys = k.slice(axis=0, start=start, stop=stop)
     x = ct.reshape(ct.load(q, index=(g, 0, 0), shape=(1, M, D)), (M, D))
-    total = ct.full((M, D), 0.0, dtype=ct.float32)
+    accumulator = ct.full((M, D), 0.0, dtype=ct.float32)
     for n in range(ct.cdiv(stop - start, N)):
         y = ct.reshape(ct.load(keys, index=(n, h, 0), shape=(N, 1, D), padding_mode=ct.PaddingMode.ZERO), (N, D))
         scores = ct.mma(x, ct.permute(y, (1, 0)), ct.full((M, N), 0.0, dtype=ct.float32))
-        total = ct.mma(ct.astype(scores, ct.float16), y, total)
-    ct.store(c, index=(g, h, 0, 0), tile=ct.reshape(total, (1, 1, M, D)))
+        accumulator = ct.mma(ct.astype(scores, ct.float16), y, accumulator)
+    ct.store(c, index=(g, h, 0, 0), tile=ct.reshape(accumulator, (1, 1, M, D)))
 
 
 def cases():
@@ -430,7 +430,7 @@ def cases():
 
 
     h = normal(512).astype(np.float16)
-    yield Case('scaled', scaled, [h, empty(512, dtype=np.float16), 128], (4, 1, 1), {1: (h.astype(f32) * f32(0.5)).astype(np.float16)})
+    yield Case('scale_f16', scale_f16, [h, empty(512, dtype=np.float16), 128], (4, 1, 1), {1: (h.astype(f32) * f32(0.5)).astype(np.float16)})
     yield Case('row_max', row_max, [r, empty(8), 128], (8, 1, 1), {1: r.max(1)})
     v, w = normal(64), normal(64)
     yield Case('outer', outer, [v, w, empty(64, 64), 16], (4, 4, 1), {2: np.outer(v, w)})
@@ -446,48 +446,48 @@ def cases():
     # A matmul whose operand tiles are too large for two pipeline stages in shared memory.
     g, h = normal(16, 2048).astype(np.float16), normal(2048, 16).astype(np.float16)
     yield Case('matmul_long', matmul, [g, h, empty(16, 16), 16, 16, 2048], (1, 1, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
-    # Two kernels with tiles that are large enough for `wgmma`: one transposes both operands, one uses the result of an MMA as an operand.
+    # Two kernels with tiles that are large enough for `wgmma`: one transposes both operands, and one uses the result of an MMA as an operand.
     g, h = normal(80, 128).astype(np.float16), normal(64, 80).astype(np.float16)
-    yield Case('matmul_turned', matmul_turned, [g, h, empty(128, 64), 128, 64, 32], (1, 1, 1), {2: g.T.astype(f32) @ h.T.astype(f32)}, 1e-4, 4e-3)
+    yield Case('matmul_transposed', matmul_transposed, [g, h, empty(128, 64), 128, 64, 32], (1, 1, 1), {2: g.T.astype(f32) @ h.T.astype(f32)}, 1e-4, 4e-3)
     q, k, v = (normal(n, 64).astype(np.float16) for n in (64, 96, 96))
     weights = (np.maximum(q.astype(f32) @ k.T.astype(f32), 0) * f32(0.0625)).astype(np.float16).astype(f32)
-    yield Case('weighted', weighted, [q, k, v, empty(64, 64), 64, 32, 64], (1, 1, 1), {3: weights @ v.astype(f32)}, 2e-3, 2e-3)
+    yield Case('relu_attention', relu_attention, [q, k, v, empty(64, 64), 64, 32, 64], (1, 1, 1), {3: weights @ v.astype(f32)}, 2e-3, 2e-3)
     # Matmuls of 8-bit integers and of 8-bit floats; threads must transpose operands for the MMA.
     g, h = (random.integers(-128, 128, (96, 64), dtype=np.int8) for _ in range(2))
     yield Case('matmul_bytes', matmul_bytes, [g, h, empty(64, 64, dtype=np.int32), 32, 32, 32], (2, 2, 1),
                {2: g.T.astype(np.int32) @ h.astype(np.int32)})
     g, h = (random.integers(0, 0x40, (96, 64), dtype=np.int8) | random.integers(-1, 1, (96, 64), dtype=np.int8) & np.int8(-128)
             for _ in range(2))
-    yield Case('matmul_small_floats', matmul_small_floats, [g, h, empty(64, 64), 32, 32, 32], (2, 2, 1), {2: e4m3(g).T @ e4m3(h)}, 1e-5, 1e-5)
-    # A loop with two accumulators that it rescales. They need so much tensor memory that no second CTA fits on the SM.
-    few = lambda *shape: (normal(*shape) * f32(0.3)).astype(np.float16)
-    q, k, v = few(2, 64, 64), few(2, 128, 64), few(128, 128)
-    def attend(head):
+    yield Case('matmul_small_floats', matmul_small_floats, [g, h, empty(64, 64), 32, 32, 32], (2, 2, 1), {2: decode_e4m3(g).T @ decode_e4m3(h)}, 1e-5, 1e-5)
+    # Differential attention: a loop rescales two accumulators. They need so much tensor memory that no second CTA fits on the SM.
+    small_normal = lambda *shape: (normal(*shape) * f32(0.3)).astype(np.float16)
+    q, k, v = small_normal(2, 64, 64), small_normal(2, 128, 64), small_normal(128, 128)
+    def attention_of_head(head):
         weights = np.exp(q[head].astype(f32) @ k[head].astype(f32).T)
         return weights / weights.sum(1, keepdims=True) @ v.astype(f32)
-    yield Case('difference', difference, [q, k, v, empty(64, 128), 64, 64, 64], (1, 1, 1), {3: attend(0) - f32(0.5) * attend(1)}, 2e-3, 2e-3)
+    yield Case('differential_attention', differential_attention, [q, k, v, empty(64, 128), 64, 64, 64], (1, 1, 1), {3: attention_of_head(0) - f32(0.5) * attention_of_head(1)}, 2e-3, 2e-3)
     # A loop-carried accumulator that is also an operand: in each iteration, an MMA reads it before another MMA adds to it.
-    q, k, v = few(128, 64), few(128, 64), few(128, 64)
+    q, k, v = small_normal(128, 64), small_normal(128, 64), small_normal(128, 64)
     fades, state, expected = np.array([0.5, 0.75], f32), np.zeros((64, 64), f32), empty(128, 64)
     for t in range(2):
         x, y, z = (each[64 * t:64 * t + 64].astype(f32) for each in (q, k, v))
         expected[64 * t:64 * t + 64] = np.tril(x @ y.T).astype(np.float16).astype(f32) @ z + x @ state.astype(np.float16).astype(f32)
         state = state * fades[t] + y.T @ z
     yield Case('linear_attention', linear_attention, [q, k, v, fades, empty(128, 64), 64, 64], (1, 1, 1), {4: expected}, 2e-3, 4e-3)
-    # A tile that is an operand of two MMAs. One of the MMAs reads the tile transposed.
-    g, a, b = few(100, 64), few(100, 64), few(64, 64)
-    yield Case('both_ways', both_ways, [g, a, b, empty(100, 64), empty(64, 64), 64, 64, 64], (1, 1, 1),
+    # The gradients of a matmul: the output gradient is an operand of two MMAs, and one of them reads it transposed.
+    g, a, b = small_normal(100, 64), small_normal(100, 64), small_normal(64, 64)
+    yield Case('matmul_gradients', matmul_gradients, [g, a, b, empty(100, 64), empty(64, 64), 64, 64, 64], (1, 1, 1),
                {3: g.astype(f32) @ b.astype(f32).T, 4: a.astype(f32).T @ g.astype(f32)}, 1e-4, 2e-3)
-    # A kernel that stores the result of an MMA over the array from which the next MMA loads its operand.
-    a, w = few(96, 64), few(2, 64, 64)
+    # A multilayer perceptron in place: each layer overwrites the array from which the next layer loads its operand.
+    a, w = small_normal(96, 64), small_normal(2, 64, 64)
     first = np.maximum(a.astype(f32) @ w[0].astype(f32), 0).astype(np.float16).astype(f32)
-    yield Case('layers', layers, [a, w, 64, 64], (1, 1, 1), {0: np.maximum(first @ w[1].astype(f32), 0).astype(np.float16)}, 4e-3, 4e-3)
+    yield Case('mlp_in_place', mlp_in_place, [a, w, 64, 64], (1, 1, 1), {0: np.maximum(first @ w[1].astype(f32), 0).astype(np.float16)}, 4e-3, 4e-3)
     # Attention over pages of keys and values in any order; the last page is partial.
     q, keys, values = normal(64, 64).astype(np.float16), normal(6, 16, 64).astype(np.float16), normal(6, 16, 64).astype(np.float16)
     table = np.array([4, 0, 5, 2], np.int32)
     k, v = (pages[table].reshape(64, 64)[:50].astype(f32) for pages in (keys, values))
     e = np.exp(q.astype(f32) @ k.T * f32(0.125))
-    yield Case('paged', paged, [q, keys, values, table, empty(64, 64), 50, 64, 16, 64], (1, 1, 1), {4: e @ v / e.sum(1, keepdims=True)}, 2e-3, 2e-3)
+    yield Case('paged_attention', paged_attention, [q, keys, values, table, empty(64, 64), 50, 64, 16, 64], (1, 1, 1), {4: e @ v / e.sum(1, keepdims=True)}, 2e-3, 2e-3)
     # Matmul tiles with few rows or few columns. The MMA instruction is larger than such a tile, so it computes unused elements.
     g, h = normal(16, 48).astype(np.float16), normal(48, 64).astype(np.float16)
     yield Case('matmul_few_rows', matmul, [g, h, empty(16, 64), 8, 32, 16], (2, 2, 1), {2: g.astype(f32) @ h.astype(f32)}, 1e-4, 4e-3)
@@ -505,13 +505,13 @@ def cases():
                    {3: (out - out.sum(1, keepdims=True))[:count], 4: acc})
 
     # Kernels with conditions on loaded values: skipped tiles of a persistent loop, an early return, a loop without a counter.
-    a, b, lengths = few(3, 128, 128), few(3, 128, 64), np.array([64, 0, 100], np.int32)
+    a, b, lengths = small_normal(3, 128, 128), small_normal(3, 128, 64), np.array([64, 0, 100], np.int32)
     expected = empty(3, 128, 64)
     for group, tile in ((0, 0), (2, 0), (2, 1)):
         rows = slice(64 * tile, 64 * tile + 64)
         expected[group, rows] = a[group, rows].astype(f32) @ b[group].astype(f32)
     yield Case('grouped', grouped, [a, b, lengths, empty(3, 128, 64), 3, 64, 64, 64], (2, 1, 1), {3: expected}, 1e-4, 4e-3)
-    a, b, depths = few(256, 192), few(192, 64), np.array([2, 0, 1, 3], np.int32)
+    a, b, depths = small_normal(256, 192), small_normal(192, 64), np.array([2, 0, 1, 3], np.int32)
     expected = empty(256, 64)
     for tile in (0, 2, 3):
         rows, inner = slice(64 * tile, 64 * tile + 64), slice(64 * depths[tile])
@@ -519,7 +519,7 @@ def cases():
     yield Case('depth_limited', depth_limited, [a, b, depths, empty(256, 64), 64, 64, 64], (4, 1, 1), {3: expected}, 1e-4, 4e-3)
 
     # Slices at loaded bounds: an empty one, partial last tiles, and rows of other groups next to a slice.
-    a, b, starts = few(200, 128), few(4, 128, 64), np.array([3, 67, 67, 140, 195], np.int32)
+    a, b, starts = small_normal(200, 128), small_normal(4, 128, 64), np.array([3, 67, 67, 140, 195], np.int32)
     expected = empty(200, 64)
     for group in range(4):
         rows = slice(starts[group], starts[group + 1])
@@ -535,7 +535,7 @@ def cases():
     yield Case('ragged_keys', ragged_keys, [q, k, starts, empty(3, 2, 64, 64), 64, 64, 64], (3, 2, 1), {3: expected})
 
 
-def e4m3(codes):
+def decode_e4m3(codes):
     """Decodes bytes as e4m3 floats."""
     codes = codes.view(np.uint8).astype(np.int32)
     exponent, fraction = codes >> 3 & 15, codes & 7
@@ -561,7 +561,7 @@ def signature(case):
     return KernelSignature(parameters, CallingConvention.cutile_python_v1())
 
 
-def flattened(case):
+def kernel_parameters(case):
     """Yields the parameters of the compiled kernel. An array becomes several parameters: its address, extents and strides."""
     for index, argument in enumerate(case.arguments):
         if isinstance(argument, np.ndarray):

@@ -13,7 +13,7 @@ The hand-written `reasons.toml` explains the rows of the last two kinds.
 """
 import json, math, os, subprocess
 
-COUNT = 256
+COUNT = 256  # Elements of an input tile: all pairs of sixteen edge values.
 FLOATS = ['f16', 'bf16', 'f32', 'f64']
 INTS = ['i8', 'i16', 'i32', 'i64']
 SMALL_FLOATS = ['f8E4M3FN', 'f8E5M2']
@@ -55,6 +55,7 @@ def inputs(kind):
 
 
 def tile(kind):
+    """Returns the type of a tile of `COUNT` elements."""
     return f'tile<{COUNT}x{kind}>'
 
 
@@ -153,8 +154,8 @@ def storage_type(kind):
     return 'i8' if kind == 'i1' or kind in SMALL_FLOATS else kind
 
 
-def text(kernel, table):
-    """Returns the text of a kernel with a row of the table for each op."""
+def kernel_text(kernel, table):
+    """Returns the Tile IR text of a kernel with one op for each row of the table."""
     kind = kernel.split('_')[0]
     outputs = sorted({storage_type(result) for _, result, _ in table})
     names = ['x', 'y', 'z']
@@ -227,7 +228,7 @@ def write_kernels(folder):
                 file.write(data)
     for kernel, table in kernels().items():
         with open(f'{folder}/{kernel}.tile', 'w') as file:
-            file.write(text(kernel, table))
+            file.write(kernel_text(kernel, table))
         with open(f'{folder}/{kernel}.json', 'w') as file:
             json.dump(launch_description(kernel, table), file)
             file.write('\n')

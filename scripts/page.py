@@ -35,7 +35,7 @@ def write_json(path, value):
 
 
 def format_cell(value):
-    """The text of a table cell or a label: a number with three or four digits, a text as it is, or a dash for None."""
+    """Returns the text of a table cell or a label: a number with three or four digits, a text as it is, or a dash for None."""
     if value is None:
         return '–'
     if isinstance(value, str):
@@ -47,14 +47,14 @@ def format_cell(value):
 
 
 def table(head, rows):
-    """An HTML table. The first column has text, the others numbers or text."""
+    """Returns an HTML table. The first column has text, the others numbers or text."""
     cells = lambda row, tag: ''.join(f'<{tag}>{html.escape(format_cell(cell))}</{tag}>' for cell in row)
     body = ''.join(f'<tr>{cells(row, "td")}</tr>' for row in rows)
     return f'<div class="wide"><table><thead><tr>{cells(head, "th")}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def axis_labels(low, high):
-    """The labels of a logarithmic axis from `low` to `high`: 1, 2 and 5 times powers of ten, or only the powers if there are many."""
+    """Returns the labels of a logarithmic axis from `low` to `high`: 1, 2 and 5 times powers of ten, or only the powers if there are many."""
     candidates = [mantissa * 10 ** exponent for exponent in range(-12, 13) for mantissa in (1, 2, 5)]
     inside = [value for value in candidates if low <= value <= high]
     return inside if len(inside) <= 8 else [value for value in inside if f'{value:e}'[0] == '1']
@@ -104,6 +104,6 @@ def scatter_chart(points, across, up):
 
 
 def geometric_mean(values):
-    """The geometric mean."""
+    """Returns the geometric mean, and 1 if there are no values."""
     values = list(values)
     return math.exp(sum(map(math.log, values)) / len(values)) if values else 1.0

@@ -148,8 +148,8 @@ def with_wgmma_waits(ptx):
     """Adds a wait after each wgmma. Reason: NVIDIA's code reads an accumulator before the wait for its MMA, or uses one register in two
     MMAs in flight. The PTX ISA leaves both undefined."""
     wait = 'wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;'
-    return re.sub(r'wgmma\.mma_async\.[^;]*;', lambda product: f'{product[0]}\n\t{wait}', ptx)
+    return re.sub(r'wgmma\.mma_async\.[^;]*;', lambda mma: f'{mma[0]}\n\t{wait}', ptx)
 
 
-# The patches of known faults in NVIDIA's PTX, by the name of the fault. A patch does not change PTX without the fault.
+# The functions that patch known faults in NVIDIA's PTX, by the name of the fault. A patch does not change PTX without the fault.
 PATCHES = {'slot of alloca': with_alloca_barriers, 'wgmma not awaited': with_wgmma_waits}

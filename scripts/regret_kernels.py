@@ -9,12 +9,12 @@ import cuda.tile as ct
 
 Const = ct.Constant[int]
 ZERO = ct.PaddingMode.ZERO
-SMS = 132
+SMS = 132  # SMs of an H100 or H200
 
 
 @dataclasses.dataclass
 class Array:
-    """An argument in row-major order. `fill` is a fill of docs/launch-files.md; without one it has random numbers."""
+    """An array argument in row-major order. `fill` is a fill of docs/launch-files.md; without a fill, the array has random numbers."""
     type: str
     shape: tuple
     fill: object = None
@@ -24,7 +24,7 @@ class Array:
 class Case:
     name: str
     kernel: object
-    arguments: list            # arrays, constants (int), and scalars ('f32', value)
+    arguments: list            # `Array`, int (a constant of the kernel), or ('f32', value) (a scalar)
     grid: tuple
 
 
@@ -54,6 +54,7 @@ def matmul_tf32(a, b, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_nt(a, b, c, M: Const, N: Const, K: Const):
+    """A matmul whose right operand is stored transposed."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
@@ -65,6 +66,7 @@ def matmul_nt(a, b, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_tn(a, b, c, M: Const, N: Const, K: Const):
+    """A matmul whose left operand is stored transposed."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=0, shape=(K, M))):
@@ -127,6 +129,7 @@ def matmul_persistent(a, b, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_split_k(a, b, c, M: Const, N: Const, K: Const, S: Const):
+    """A matmul that divides K among S CTAs. They add their results with atomics."""
     i, j, s = ct.bid(0), ct.bid(1), ct.bid(2)
     acc = ct.zeros((M, N), dtype=ct.float32)
     steps = ct.num_tiles(a, axis=1, shape=(M, K)) // S
@@ -151,6 +154,7 @@ def matmul_batched(a, b, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_masked(a, b, counts, c, M: Const, N: Const, K: Const):
+    """A batched matmul that skips row tiles after the loaded row count of a batch element."""
     n, i, j = ct.bid(2), ct.bid(0), ct.bid(1)
     count = ct.load(counts, index=(n,), shape=())
     if i * M < count:
@@ -237,10 +241,11 @@ def gemv(a, x, y, R: Const, T: Const):
 
 @ct.kernel
 def attention(q, k, v, o, scale, M: Const, N: Const, D: Const, CAUSAL: Const):
+    """Flash attention of one head and M query rows, with an online softmax."""
     i, h = ct.bid(0), ct.bid(1)
     query = ct.reshape(ct.load(q, index=(h, i, 0), shape=(1, M, D)), (M, D))
-    top = ct.full((M, 1), -1e30, dtype=ct.float32)
-    weight = ct.zeros((M, 1), dtype=ct.float32)
+    row_max = ct.full((M, 1), -1e30, dtype=ct.float32)
+    row_sum = ct.zeros((M, 1), dtype=ct.float32)
     acc = ct.zeros((M, D), dtype=ct.float32)
     rows = i * M + ct.arange(M, dtype=ct.int32)
     last = ct.cdiv(k.shape[1], N)
@@ -248,85 +253,86 @@ def attention(q, k, v, o, scale, M: Const, N: Const, D: Const, CAUSAL: Const):
         last = min(ct.cdiv((i + 1) * M, N), last)
     for j in range(last):
         keys = ct.reshape(ct.load(k, index=(h, j, 0), shape=(1, N, D)), (N, D))
-        s = ct.mma(query, ct.transpose(keys), ct.zeros((M, N), dtype=ct.float32)) * scale
+        scores = ct.mma(query, ct.transpose(keys), ct.zeros((M, N), dtype=ct.float32)) * scale
         if CAUSAL:
             columns = j * N + ct.arange(N, dtype=ct.int32)
-            s = ct.where(rows[:, None] >= columns[None, :], s, -1e30)
-        higher = ct.maximum(top, ct.max(s, axis=1, keepdims=True))
-        p, fade = ct.exp2(s - higher), ct.exp2(top - higher)
-        weight = weight * fade + ct.sum(p, axis=1, keepdims=True)
+            scores = ct.where(rows[:, None] >= columns[None, :], scores, -1e30)
+        new_max = ct.maximum(row_max, ct.max(scores, axis=1, keepdims=True))
+        weights, rescale = ct.exp2(scores - new_max), ct.exp2(row_max - new_max)
+        row_sum = row_sum * rescale + ct.sum(weights, axis=1, keepdims=True)
         values = ct.reshape(ct.load(v, index=(h, j, 0), shape=(1, N, D)), (N, D))
-        acc = ct.mma(ct.astype(p, v.dtype), values, acc * fade)
-        top = higher
-    ct.store(o, index=(h, i, 0), tile=ct.reshape(ct.astype(acc / weight, o.dtype), (1, M, D)))
+        acc = ct.mma(ct.astype(weights, v.dtype), values, acc * rescale)
+        row_max = new_max
+    ct.store(o, index=(h, i, 0), tile=ct.reshape(ct.astype(acc / row_sum, o.dtype), (1, M, D)))
 
 
 @ct.kernel
-def decode(q, k, v, o, lse, scale, G: Const, N: Const, D: Const, SPLIT: Const):
+def attention_decode(q, k, v, o, lse, scale, G: Const, N: Const, D: Const, SPLIT: Const):
     """One query token with G heads per head of keys; each CTA attends to SPLIT tiles of keys."""
     h, s = ct.bid(0), ct.bid(1)
     query = ct.reshape(ct.load(q, index=(h, 0, 0), shape=(1, G, D)), (G, D))
-    top = ct.full((G, 1), -1e30, dtype=ct.float32)
-    weight = ct.zeros((G, 1), dtype=ct.float32)
+    row_max = ct.full((G, 1), -1e30, dtype=ct.float32)
+    row_sum = ct.zeros((G, 1), dtype=ct.float32)
     acc = ct.zeros((G, D), dtype=ct.float32)
     for j in range(s * SPLIT, (s + 1) * SPLIT):
         keys = ct.reshape(ct.load(k, index=(h, j, 0), shape=(1, N, D)), (N, D))
         scores = ct.mma(query, ct.transpose(keys), ct.zeros((G, N), dtype=ct.float32)) * scale
-        higher = ct.maximum(top, ct.max(scores, axis=1, keepdims=True))
-        p, fade = ct.exp2(scores - higher), ct.exp2(top - higher)
-        weight = weight * fade + ct.sum(p, axis=1, keepdims=True)
+        new_max = ct.maximum(row_max, ct.max(scores, axis=1, keepdims=True))
+        weights, rescale = ct.exp2(scores - new_max), ct.exp2(row_max - new_max)
+        row_sum = row_sum * rescale + ct.sum(weights, axis=1, keepdims=True)
         values = ct.reshape(ct.load(v, index=(h, j, 0), shape=(1, N, D)), (N, D))
-        acc = ct.mma(ct.astype(p, v.dtype), values, acc * fade)
-        top = higher
-    ct.store(o, index=(h, s, 0, 0), tile=ct.reshape(ct.astype(acc / weight, o.dtype), (1, 1, G, D)))
-    ct.store(lse, index=(h, s, 0), tile=ct.reshape(top + ct.log2(weight), (1, 1, G)))
+        acc = ct.mma(ct.astype(weights, v.dtype), values, acc * rescale)
+        row_max = new_max
+    ct.store(o, index=(h, s, 0, 0), tile=ct.reshape(ct.astype(acc / row_sum, o.dtype), (1, 1, G, D)))
+    ct.store(lse, index=(h, s, 0), tile=ct.reshape(row_max + ct.log2(row_sum), (1, 1, G)))
 
 
 @ct.kernel
-def decode_paged(q, k, v, table, o, scale, G: Const, P: Const, D: Const, PAGES: Const):
+def attention_decode_paged(q, k, v, table, o, scale, G: Const, P: Const, D: Const, PAGES: Const):
     """Decoding with keys in pages that a table lists."""
     b, h = ct.bid(0), ct.bid(1)
     query = ct.reshape(ct.load(q, index=(b, h, 0, 0), shape=(1, 1, G, D)), (G, D))
-    top = ct.full((G, 1), -1e30, dtype=ct.float32)
-    weight = ct.zeros((G, 1), dtype=ct.float32)
+    row_max = ct.full((G, 1), -1e30, dtype=ct.float32)
+    row_sum = ct.zeros((G, 1), dtype=ct.float32)
     acc = ct.zeros((G, D), dtype=ct.float32)
     for t in range(PAGES):
         page = ct.load(table, index=(b, t), shape=())
         keys = ct.reshape(ct.load(k, index=(page, h, 0, 0), shape=(1, 1, P, D)), (P, D))
         scores = ct.mma(query, ct.transpose(keys), ct.zeros((G, P), dtype=ct.float32)) * scale
-        higher = ct.maximum(top, ct.max(scores, axis=1, keepdims=True))
-        p, fade = ct.exp2(scores - higher), ct.exp2(top - higher)
-        weight = weight * fade + ct.sum(p, axis=1, keepdims=True)
+        new_max = ct.maximum(row_max, ct.max(scores, axis=1, keepdims=True))
+        weights, rescale = ct.exp2(scores - new_max), ct.exp2(row_max - new_max)
+        row_sum = row_sum * rescale + ct.sum(weights, axis=1, keepdims=True)
         values = ct.reshape(ct.load(v, index=(page, h, 0, 0), shape=(1, 1, P, D)), (P, D))
-        acc = ct.mma(ct.astype(p, v.dtype), values, acc * fade)
-        top = higher
-    ct.store(o, index=(b, h, 0, 0), tile=ct.reshape(ct.astype(acc / weight, o.dtype), (1, 1, G, D)))
+        acc = ct.mma(ct.astype(weights, v.dtype), values, acc * rescale)
+        row_max = new_max
+    ct.store(o, index=(b, h, 0, 0), tile=ct.reshape(ct.astype(acc / row_sum, o.dtype), (1, 1, G, D)))
 
 
 @ct.kernel
-def decode_mla(q, qr, c, cr, o, scale, G: Const, N: Const, D: Const, R: Const, SPLIT: Const):
+def attention_decode_mla(q, qr, c, cr, o, scale, G: Const, N: Const, D: Const, R: Const, SPLIT: Const):
     """Decoding with multi-head latent attention: one matrix is both keys and values, and R more columns of the keys have positions."""
     b, s = ct.bid(0), ct.bid(1)
     query = ct.reshape(ct.load(q, index=(b, 0, 0), shape=(1, G, D)), (G, D))
-    turned = ct.reshape(ct.load(qr, index=(b, 0, 0), shape=(1, G, R)), (G, R))
-    top = ct.full((G, 1), -1e30, dtype=ct.float32)
-    weight = ct.zeros((G, 1), dtype=ct.float32)
+    rope_query = ct.reshape(ct.load(qr, index=(b, 0, 0), shape=(1, G, R)), (G, R))
+    row_max = ct.full((G, 1), -1e30, dtype=ct.float32)
+    row_sum = ct.zeros((G, 1), dtype=ct.float32)
     acc = ct.zeros((G, D), dtype=ct.float32)
     for j in range(s * SPLIT, (s + 1) * SPLIT):
         latent = ct.reshape(ct.load(c, index=(b, j, 0), shape=(1, N, D)), (N, D))
-        places = ct.reshape(ct.load(cr, index=(b, j, 0), shape=(1, N, R)), (N, R))
+        rope_keys = ct.reshape(ct.load(cr, index=(b, j, 0), shape=(1, N, R)), (N, R))
         scores = ct.mma(query, ct.transpose(latent), ct.zeros((G, N), dtype=ct.float32))
-        scores = ct.mma(turned, ct.transpose(places), scores) * scale
-        higher = ct.maximum(top, ct.max(scores, axis=1, keepdims=True))
-        p, fade = ct.exp2(scores - higher), ct.exp2(top - higher)
-        weight = weight * fade + ct.sum(p, axis=1, keepdims=True)
-        acc = ct.mma(ct.astype(p, c.dtype), latent, acc * fade)
-        top = higher
-    ct.store(o, index=(b, s, 0, 0), tile=ct.reshape(ct.astype(acc / weight, o.dtype), (1, 1, G, D)))
+        scores = ct.mma(rope_query, ct.transpose(rope_keys), scores) * scale
+        new_max = ct.maximum(row_max, ct.max(scores, axis=1, keepdims=True))
+        weights, rescale = ct.exp2(scores - new_max), ct.exp2(row_max - new_max)
+        row_sum = row_sum * rescale + ct.sum(weights, axis=1, keepdims=True)
+        acc = ct.mma(ct.astype(weights, c.dtype), latent, acc * rescale)
+        row_max = new_max
+    ct.store(o, index=(b, s, 0, 0), tile=ct.reshape(ct.astype(acc / row_sum, o.dtype), (1, 1, G, D)))
 
 
 @ct.kernel
 def merge_splits(parts, lse, o, S: Const, D: Const):
+    """Merges the results of S key ranges of an attention kernel, weighted by their log-sum-exps."""
     b = ct.bid(0)
     weights = ct.load(lse, index=(b, 0), shape=(1, S))
     factors = ct.exp2(weights - ct.max(weights, axis=1, keepdims=True))
@@ -395,7 +401,8 @@ def rms_norm_chunked(x, w, y, T: Const):
 
 
 @ct.kernel
-def rms_norm_gathered(x, w, y, T: Const):
+def rms_norm_by_gather(x, w, y, T: Const):
+    """An RMS norm that loads and stores by element indices instead of views."""
     i = ct.bid(0)
     total = ct.zeros((T,), dtype=ct.float32)
     for j in range(ct.cdiv(x.shape[1], T)):
@@ -455,33 +462,33 @@ def softmax(x, y, R: Const, N: Const):
 @ct.kernel
 def softmax_chunked(x, y, T: Const):
     i = ct.bid(0)
-    top = ct.full((1, 1), -1e30, dtype=ct.float32)
-    weight = ct.zeros((1, 1), dtype=ct.float32)
+    row_max = ct.full((1, 1), -1e30, dtype=ct.float32)
+    row_sum = ct.zeros((1, 1), dtype=ct.float32)
     for j in range(ct.num_tiles(x, axis=1, shape=(1, T))):
         row = ct.astype(ct.load(x, index=(i, j), shape=(1, T), padding_mode=ct.PaddingMode.NEG_INF), ct.float32)
-        higher = ct.maximum(top, ct.max(row, axis=1, keepdims=True))
-        weight = weight * ct.exp(top - higher) + ct.sum(ct.exp(row - higher), axis=1, keepdims=True)
-        top = higher
+        new_max = ct.maximum(row_max, ct.max(row, axis=1, keepdims=True))
+        row_sum = row_sum * ct.exp(row_max - new_max) + ct.sum(ct.exp(row - new_max), axis=1, keepdims=True)
+        row_max = new_max
     for j in range(ct.num_tiles(x, axis=1, shape=(1, T))):
         row = ct.astype(ct.load(x, index=(i, j), shape=(1, T), padding_mode=ct.PaddingMode.NEG_INF), ct.float32)
-        ct.store(y, index=(i, j), tile=ct.astype(ct.exp(row - top) / weight, y.dtype))
+        ct.store(y, index=(i, j), tile=ct.astype(ct.exp(row - row_max) / row_sum, y.dtype))
 
 
 @ct.kernel
 def cross_entropy(logits, labels, loss, T: Const):
     i = ct.bid(0)
     label = ct.load(labels, index=(i,), shape=())
-    top = ct.full((T,), -1e30, dtype=ct.float32)
-    weight = ct.zeros((T,), dtype=ct.float32)
+    row_max = ct.full((T,), -1e30, dtype=ct.float32)
+    row_sum = ct.zeros((T,), dtype=ct.float32)
     for j in range(ct.cdiv(logits.shape[1], T)):
         row = ct.astype(ct.gather(logits, (i, j * T + ct.arange(T, dtype=ct.int32)), padding_value=-1e30), ct.float32)
-        higher = ct.maximum(top, row)
-        weight = weight * ct.exp(top - higher) + ct.exp(row - higher)
-        top = higher
-    most = ct.max(top, axis=0)
-    total = ct.sum(weight * ct.exp(top - most), axis=0)
-    chosen = ct.astype(ct.gather(logits, (i, label)), ct.float32)
-    ct.store(loss, index=(i,), tile=ct.reshape(most + ct.log(total) - chosen, (1,)))
+        new_max = ct.maximum(row_max, row)
+        row_sum = row_sum * ct.exp(row_max - new_max) + ct.exp(row - new_max)
+        row_max = new_max
+    max_logit = ct.max(row_max, axis=0)
+    exponential_sum = ct.sum(row_sum * ct.exp(row_max - max_logit), axis=0)
+    label_logit = ct.astype(ct.gather(logits, (i, label)), ct.float32)
+    ct.store(loss, index=(i,), tile=ct.reshape(max_logit + ct.log(exponential_sum) - label_logit, (1,)))
 
 
 # Element-wise kernels, quantisers and data movement
@@ -495,7 +502,7 @@ def silu_mul(x, y, T: Const, H: Const):
 
 
 @ct.kernel
-def elementwise(x, y, z, T: Const):
+def gelu_add(x, y, z, T: Const):
     i = ct.bid(0)
     a = ct.astype(ct.load(x, index=(i,), shape=(T,), padding_mode=ZERO), ct.float32)
     b = ct.astype(ct.load(y, index=(i,), shape=(T,), padding_mode=ZERO), ct.float32)
@@ -563,34 +570,34 @@ def quantise_groups(x, y, scale, R: Const, G: Const, N: Const):
     i, j = ct.bid(0), ct.bid(1)
     tile = ct.astype(ct.load(x, index=(i, j), shape=(R, N)), ct.float32)
     groups = ct.reshape(tile, (R, N // G, G))
-    most = ct.maximum(ct.max(ct.abs(groups), axis=2, keepdims=True), 1e-10)
-    out = ct.reshape(groups * (448.0 / most), (R, N))
+    max_magnitude = ct.maximum(ct.max(ct.abs(groups), axis=2, keepdims=True), 1e-10)
+    out = ct.reshape(groups * (448.0 / max_magnitude), (R, N))
     ct.store(y, index=(i, j), tile=ct.astype(out, y.dtype))
-    ct.store(scale, index=(i, j), tile=ct.reshape(most / 448.0, (R, N // G)))
+    ct.store(scale, index=(i, j), tile=ct.reshape(max_magnitude / 448.0, (R, N // G)))
 
 
 @ct.kernel
 def quantise_rows(x, y, scale, T: Const):
     """Quantises rows with one scale per row; the kernel reads each row twice."""
     i = ct.bid(0)
-    most = ct.zeros((1, T), dtype=ct.float32)
+    max_magnitudes = ct.zeros((1, T), dtype=ct.float32)
     for j in range(ct.num_tiles(x, axis=1, shape=(1, T))):
-        most = ct.maximum(most, ct.abs(ct.astype(ct.load(x, index=(i, j), shape=(1, T), padding_mode=ZERO), ct.float32)))
-    top = ct.maximum(ct.max(most, axis=1, keepdims=True), 1e-10)
+        max_magnitudes = ct.maximum(max_magnitudes, ct.abs(ct.astype(ct.load(x, index=(i, j), shape=(1, T), padding_mode=ZERO), ct.float32)))
+    max_magnitude = ct.maximum(ct.max(max_magnitudes, axis=1, keepdims=True), 1e-10)
     for j in range(ct.num_tiles(x, axis=1, shape=(1, T))):
         tile = ct.astype(ct.load(x, index=(i, j), shape=(1, T), padding_mode=ZERO), ct.float32)
-        ct.store(y, index=(i, j), tile=ct.astype(tile * (448.0 / top), y.dtype))
-    ct.store(scale, index=(i, 0), tile=top / 448.0)
+        ct.store(y, index=(i, j), tile=ct.astype(tile * (448.0 / max_magnitude), y.dtype))
+    ct.store(scale, index=(i, 0), tile=max_magnitude / 448.0)
 
 
 @ct.kernel
 def amax(x, out, T: Const, S: Const):
     """Computes the largest magnitude of each of a few slices, with a serial loop."""
     i = ct.bid(0)
-    most = ct.zeros((T,), dtype=ct.float32)
+    max_magnitudes = ct.zeros((T,), dtype=ct.float32)
     for j in range(S):
-        most = ct.maximum(most, ct.abs(ct.astype(ct.load(x, index=(i * S + j,), shape=(T,), padding_mode=ZERO), ct.float32)))
-    ct.store(out, index=(i,), tile=ct.reshape(ct.max(most, axis=0), (1,)))
+        max_magnitudes = ct.maximum(max_magnitudes, ct.abs(ct.astype(ct.load(x, index=(i * S + j,), shape=(T,), padding_mode=ZERO), ct.float32)))
+    ct.store(out, index=(i,), tile=ct.reshape(ct.max(max_magnitudes, axis=0), (1,)))
 
 
 @ct.kernel
@@ -615,7 +622,7 @@ def row_scan(x, y, R: Const, N: Const):
 
 
 @ct.kernel
-def scan_chunks(x, y, R: Const, T: Const):
+def row_scan_chunked(x, y, R: Const, T: Const):
     """A running sum along rows that are longer than a tile."""
     i = ct.bid(0)
     before = ct.zeros((R, 1), dtype=ct.float32)
@@ -638,7 +645,7 @@ TYPES = {'f16': ct.float16, 'bf16': ct.bfloat16, 'f32': ct.float32, 'e4m3': ct.f
 BYTES = {'f16': 2, 'bf16': 2, 'f32': 4, 'e4m3': 1, 'i8': 1, 'i32': 4}
 
 
-def matmuls():
+def matmul_cases():
     tiles = [(64, 64, 32), (64, 64, 64), (64, 128, 64), (128, 64, 64), (128, 128, 32), (128, 128, 64), (128, 128, 128), (128, 256, 64),
              (256, 128, 64), (256, 256, 64), (64, 256, 64), (32, 128, 128), (16, 128, 128), (16, 64, 256)]
     for at, (m, n, k) in enumerate(tiles):
@@ -700,7 +707,7 @@ def matmuls():
         yield Case(f'gemv_{r}x{t}', gemv, [Array('bf16', (8192, 4096)), Array('bf16', (1, 4096)), Array('bf16', (8192,)), r, t], (8192 // r, 1, 1))
 
 
-def attentions():
+def attention_cases():
     for d in (32, 64, 128, 256):
         for m, n in [(64, 64), (128, 64), (128, 128), (64, 32), (256, 64)]:
             if m * d > 32768 or n * d > 16384:
@@ -715,19 +722,19 @@ def attentions():
             for split, heads in ((8, 128), (4, 32)):
                 length = 2048
                 parts = length // n // split
-                yield Case(f'decode_d{d}_g{g}_n{n}_s{split}', decode,
+                yield Case(f'decode_d{d}_g{g}_n{n}_s{split}', attention_decode,
                            [Array('bf16', (heads, g, d)), Array('bf16', (heads, length, d)), Array('bf16', (heads, length, d)),
                             Array('f32', (heads, parts, g, d)), Array('f32', (heads, parts, g)), ('f32', 0.125), g, n, d, split], (heads, parts, 1))
     for d in (64, 128, 256):
         for g, p in [(16, 16), (16, 32), (16, 64), (32, 64)]:
             batch, heads, pages = 64, 8, 1024 // p
-            yield Case(f'decode_paged_d{d}_g{g}_p{p}', decode_paged,
+            yield Case(f'decode_paged_d{d}_g{g}_p{p}', attention_decode_paged,
                        [Array('f16', (batch, heads, g, d)), Array('f16', (256, heads, p, d)), Array('f16', (256, heads, p, d)),
                         Array('i32', (batch, pages), {'iota': 'i32', 'modulo': 256}), Array('f16', (batch, heads, g, d)), ('f32', 0.125), g, p, d, pages],
                        (batch, heads, 1))
     for g, n, split in [(16, 32, 16), (16, 64, 8), (64, 32, 16), (64, 64, 8), (128, 32, 16)]:
         parts = 2048 // n // split
-        yield Case(f'mla_g{g}_n{n}_s{split}', decode_mla,
+        yield Case(f'mla_g{g}_n{n}_s{split}', attention_decode_mla,
                    [Array('bf16', (32, g, 512)), Array('bf16', (32, g, 64)), Array('bf16', (32, 2048, 512)), Array('bf16', (32, 2048, 64)),
                     Array('bf16', (32, parts, g, 512)), ('f32', 0.07), g, n, 512, 64, split], (32, parts, 1))
     for s, d in [(8, 128), (16, 512), (32, 128), (64, 64)]:
@@ -741,7 +748,7 @@ def attentions():
                     Array('f32', (heads, 64, 128)), d, e], (heads, 128 // e, 1))
 
 
-def norms():
+def norm_and_reduction_cases():
     for n in (1024, 2048, 4096, 8192, 16384):
         for kind in ('bf16', 'f32') if n <= 8192 else ('bf16',):
             rows = 8192 if n <= 4096 else 2048
@@ -758,7 +765,7 @@ def norms():
         width, rows = 8192, 2048
         x, w, y = Array('bf16', (rows, width)), Array('bf16', (1, width)), Array('bf16', (rows, width))
         yield Case(f'rms_chunked_{t}', rms_norm_chunked, [x, w, y, t], (rows, 1, 1))
-        yield Case(f'rms_gathered_{t}', rms_norm_gathered, [x, w, y, t], (rows, 1, 1))
+        yield Case(f'rms_gathered_{t}', rms_norm_by_gather, [x, w, y, t], (rows, 1, 1))
         yield Case(f'softmax_chunked_{t}', softmax_chunked, [x, y, t], (rows, 1, 1))
         yield Case(f'quantise_rows_{t}', quantise_rows, [x, Array('e4m3', (rows, width)), Array('f32', (rows, 1)), t], (rows, 1, 1))
         yield Case(f'cross_entropy_{t}', cross_entropy, [Array('bf16', (2048, 32000)), Array('i32', (2048,), {'iota': 'i32', 'modulo': 32000}), Array('f32', (2048,)), t],
@@ -771,11 +778,11 @@ def norms():
         yield Case(f'row_scan_{r}x{n}', row_scan, [Array('f32', (16384, n)), Array('f32', (16384, n)), r, n], (16384 // r, 1, 1))
 
 
-def movements():
+def elementwise_and_data_movement_cases():
     for t in (256, 1024, 2048, 4096, 8192):
         n = 1 << 24
         kind = 'bf16' if t != 2048 else 'f32'
-        yield Case(f'gelu_add_{t}', elementwise, [Array(kind, (n,))] * 3 + [t], (n // t, 1, 1))
+        yield Case(f'gelu_add_{t}', gelu_add, [Array(kind, (n,))] * 3 + [t], (n // t, 1, 1))
         yield Case(f'add_persistent_{t}', add_persistent, [Array('f32', (1 << 22,))] * 3 + [t], (SMS * 4, 1, 1))
         if t <= 4096:
             yield Case(f'silu_mul_{t}', silu_mul, [Array('bf16', (4096, 8192)), Array('bf16', (4096, 4096)), t, 4096 // t], (4096, 4096 // t, 1))
@@ -798,13 +805,13 @@ def movements():
     for t, s, blocks in [(256, 16, 64), (1024, 8, 256), (4096, 8, 512), (512, 64, 32), (2048, 32, 132)]:
         yield Case(f'amax_{t}x{s}', amax, [Array('bf16', (t * s * blocks,)), Array('f32', (blocks,)), t, s], (blocks, 1, 1))
     for r, t in [(1, 1024), (8, 256), (32, 128), (64, 64), (4, 2048)]:
-        yield Case(f'scan_{r}x{t}', scan_chunks, [Array('f32', (2048, 8192)), Array('f32', (2048, 8192)), r, t], (2048 // r, 1, 1))
+        yield Case(f'scan_{r}x{t}', row_scan_chunked, [Array('f32', (2048, 8192)), Array('f32', (2048, 8192)), r, t], (2048 // r, 1, 1))
     for r, e in [(64, 128), (16, 256), (128, 8), (32, 64), (8, 512)]:
         yield Case(f'router_{r}x{e}', router_top1, [Array('bf16', (16384, e)), Array('i32', (16384,)), Array('f32', (16384,)), r, e], (16384 // r, 1, 1))
 
 
 def cases():
-    for family in (matmuls, attentions, norms, movements):
+    for family in (matmul_cases, attention_cases, norm_and_reduction_cases, elementwise_and_data_movement_cases):
         yield from family()
 
 

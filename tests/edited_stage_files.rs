@@ -96,7 +96,7 @@ fn mutant_range() -> (u64, u64) {
 fn execute(tool: &str, options: &[&str], file: &Path, case: &Path, out: &Path) -> RunResult {
     let path = |path: &Path| path.to_str().expect("UTF-8").to_string();
     let launch = path(&case.join("launch.json"));
-    let arguments = [&path(file), "--launch", &launch, "--out-dir", &path(out), "--max-time=20"];
+    let arguments = [&path(file), "--launch", &launch, "--out-dir", &path(out), "--max-time=5"];
     run(tool, &[&arguments[..], options].concat(), b"")
 }
 

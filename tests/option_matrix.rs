@@ -1,7 +1,7 @@
 //! Every override option of docs/compiler-decisions.md is either applied or refused as impossible, for every program. A stage
 //! that accepts an option and then rejects its own output has a bug.
 //!
-//! A case is a program for a target: `requested/difference/sm_90`, `all/run/vadd/sm_120`.
+//! A case is a program for a target: `requested/differential_attention/sm_90`, `all/run/vadd/sm_120`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -22,8 +22,8 @@ const PROGRAMS: &[&str] = &[
     "tests/kernels/tma.aa",
     "tests/lower-as/split_m/attention.aa",
     "tests/run/attention/kernel.tile",
-    "tests/run/difference/kernel.tileirbc",
-    "tests/run/weighted/kernel.tileirbc",
+    "tests/run/differential_attention/kernel.tileirbc",
+    "tests/run/relu_attention/kernel.tileirbc",
 ];
 const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
 /// Options of `tile-lower-as`, each with the minimum number of program-target pairs, of 30, that accept it: four fifths of the

@@ -12,14 +12,14 @@ const CASES: [&str; 12] = [
     "attention_latent",
     "matmul_f16",
     "matmul_f32",
-    "matmul_turned",
+    "matmul_transposed",
     "matmul_bytes",
     "matmul_dequantised",
     "matmul_gathered",
     "groups_bytes",
     "groups_e4m3",
     "groups_tf32",
-    "weighted",
+    "relu_attention",
 ];
 /// Targets on which TMA copies the operands of all `CASES`.
 const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
@@ -29,11 +29,11 @@ const TENSOR_MEMORY: [&str; 9] = [
     "attention_latent",
     "attention_rows",
     "attention_groups",
-    "matmul_turned",
+    "matmul_transposed",
     "groups_bytes",
     "groups_e4m3",
     "groups_tf32",
-    "weighted",
+    "relu_attention",
 ];
 /// The cases of `TENSOR_MEMORY` with two MMA warps.
 const TWO_MMA_WARPS: [&str; 4] = ["attention", "attention_latent", "attention_rows", "attention_groups"];

@@ -249,7 +249,7 @@ fn check_cluster_division(case: &Path, target: &str, cluster_ctas: u32) -> Resul
 /// values that all CTAs need in full.
 const CLUSTER_CASES: [&str; 9] = [
     "attention",
-    "both_ways",
+    "matmul_gradients",
     "cluster_matmul",
     "cluster_rows",
     "linear_attention",
@@ -313,7 +313,16 @@ const REQUESTED_OPTIONS: [RequestedOption; 3] = [
         option: "--clc=on",
         log_entries: &["CTAs steal tile blocks"],
         targets: &["sm_100", "sm_120"],
-        cases: &["attention", "cluster_pair", "layers", "matmul_f16", "matmul_gathered", "persistent_rows", "softmax", "vadd_2d"],
+        cases: &[
+            "attention",
+            "cluster_pair",
+            "mlp_in_place",
+            "matmul_f16",
+            "matmul_gathered",
+            "persistent_rows",
+            "softmax",
+            "vadd_2d",
+        ],
     },
     RequestedOption {
         name: "prefetch",

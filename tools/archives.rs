@@ -28,14 +28,16 @@ const UNUSED_LLVM_LIBRARIES: [&str; 2] = ["z3", "xml2"];
 /// Links all executables of a package statically, if the configuration allows it.
 pub(crate) fn link() {
     println!("cargo::rerun-if-env-changed=TILEWORKS_DYNAMIC");
-    let set = |name: &str| std::env::var(name).unwrap_or_default();
-    let link_static = set("PROFILE") == "release" && set("CARGO_CFG_TARGET_OS") == "linux" && set("CARGO_CFG_TARGET_ENV") == "gnu";
-    if link_static && set("HOST") == set("TARGET") && set("TILEWORKS_DYNAMIC").is_empty() {
-        let _ = link_statically(Path::new(&set("OUT_DIR")));
+    let env_value = |name: &str| std::env::var(name).unwrap_or_default();
+    let link_static = env_value("PROFILE") == "release"
+        && env_value("CARGO_CFG_TARGET_OS") == "linux"
+        && env_value("CARGO_CFG_TARGET_ENV") == "gnu";
+    if link_static && env_value("HOST") == env_value("TARGET") && env_value("TILEWORKS_DYNAMIC").is_empty() {
+        let _ = link_statically(Path::new(&env_value("OUT_DIR")));
     }
 }
 
-/// Returns None if an archive is missing.
+/// Links all executables of the package statically. Returns `None` if an archive is missing.
 fn link_statically(out: &Path) -> Option<()> {
     let folder = out.join("archives");
     let _ = fs::remove_dir_all(&folder);
@@ -52,8 +54,9 @@ fn link_statically(out: &Path) -> Option<()> {
     for name in UNUSED_LLVM_LIBRARIES {
         fs::write(folder.join(format!("lib{name}.a")), "!<arch>\n").ok()?;
     }
-    // If LLVM names the system's folder, this folder comes after it unless it is a search path of the package. A search path also
-    // applies to crates that depend on the package, and would break their dynamic executables, so it requires a feature.
+    // LLVM's link arguments may name the system's folder. The linker searches that folder before a `-L` folder, but after a search
+    // path of the package. A search path also applies to crates that depend on the package, and would break their dynamic
+    // executables, so it requires a feature.
     match std::env::var_os("CARGO_FEATURE_STATIC") {
         Some(_) => println!("cargo::rustc-link-search=native={}", folder.display()),
         None => println!("cargo::rustc-link-arg=-L{}", folder.display()),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// For a package two folders below the root.
+/// Prints the Cargo instruction that sets `SOURCE_HASH`. The package must be two folders below the root of the workspace.
 pub(crate) fn emit() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
@@ -21,6 +21,7 @@ pub(crate) fn emit() {
     println!("cargo::rustc-env=SOURCE_HASH={hash:016x}");
 }
 
+/// Adds all files below `path`, except those in folders named `target`.
 fn collect(path: &Path, files: &mut Vec<PathBuf>) {
     if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();

@@ -41,6 +41,7 @@ class Case:
 
 
 def make_cases():
+    """Yields the cases of the demo: a matmul and a softmax."""
     random = np.random.default_rng(1)
     a, b = random.standard_normal((256, 256), np.float32).astype(np.float16), random.standard_normal((256, 256), np.float32).astype(np.float16)
     c = np.zeros((256, 256), np.float32)
@@ -52,6 +53,7 @@ def make_cases():
 
 
 def print_title(text):
+    """Prints the title of a section, with the seconds since the start."""
     print(f"\n== {text}  [{time.monotonic() - START:.0f} s]", flush=True)
 
 
@@ -73,7 +75,7 @@ def print_differences(case):
 
 
 def flat_arguments(case):
-    """The arguments in the form of a compiled program: for each array its address, extents and strides. Constants are omitted."""
+    """Returns the arguments of the compiled program: for each array its address, extents and strides. Constants are omitted."""
     flat = []
     for argument in (one for one in case.arguments if isinstance(one, np.ndarray)):
         flat += [argument, *argument.shape, *(stride // argument.itemsize for stride in argument.strides)]

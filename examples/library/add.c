@@ -1,4 +1,4 @@
-/* Computes 2 (a + b) with the kernels of the library, through the CUDA driver: a GPU's, or the one that `tileworks run` sets up. */
+/* Computes 2 (a + b) with the kernels of the library, through the CUDA driver. Under `tileworks run`, the driver is the CPU device. */
 #include "scale.h"
 #include "vadd.h"
 #include <dlfcn.h>
@@ -20,6 +20,7 @@ static void *driver;
         }                                                                     \
     } while (0)
 
+/* Launches a kernel of a fatbin on all tiles, and waits for its end. */
 static void launch(const unsigned long long *fatbin, const struct tileworks_kernel *kernel, void **arguments) {
     void *module, *function;
     CALL(cuModuleLoadData, (void **, const void *), (&module, fatbin));

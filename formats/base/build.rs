@@ -1,4 +1,5 @@
-//! Generates the enum of diagnostic codes from `codes/`: one page per code, and one per family of codes.
+//! Generates the enums `Code` and `Family` from `codes/`. The folder has a page for each diagnostic code (`AA012.md`), and a page
+//! for each family of codes (`AA.md`).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,7 +24,8 @@ fn main() {
     fs::write(path, out).expect("the output folder takes files");
 }
 
-/// Writes an enum with a variant for each page, and functions that return the name and the page text of a variant.
+/// Writes an enum with a variant for each page, and functions that return the name and the page text of a variant. `pages` has the
+/// name and path of each page.
 fn generate(out: &mut String, name: &str, summary: &str, pages: &[(&str, &PathBuf)]) {
     let variants: String = pages.iter().map(|(name, _)| format!("    {name},\n")).collect();
     let list: String = pages.iter().map(|(variant, _)| format!("{name}::{variant}, ")).collect();

@@ -1,4 +1,5 @@
-//! libFuzzer on the target that `FUZZ_TARGET` names. Every second edit leaves the structure of its input.
+//! Runs libFuzzer on the fuzz target that the environment variable `FUZZ_TARGET` names. Half of the mutations come
+//! from `mutate_input`, which edits the lines and words of a text input. libFuzzer chooses the other mutations.
 
 #![no_main]
 

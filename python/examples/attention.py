@@ -15,21 +15,21 @@ import tileworks
 def attention(q, k, v, out, scale: float, M: ct.Constant[int], N: ct.Constant[int], D: ct.Constant[int]):
     head, i = ct.bid(1), ct.bid(0)
     queries = ct.reshape(ct.load(q, index=(head, i, 0), shape=(1, M, D)), (M, D))
-    largest = ct.full((M, 1), -np.inf, dtype=ct.float32)
-    total = ct.full((M, 1), 0.0, dtype=ct.float32)
+    row_max = ct.full((M, 1), -np.inf, dtype=ct.float32)
+    row_sum = ct.full((M, 1), 0.0, dtype=ct.float32)
     acc = ct.full((M, D), 0.0, dtype=ct.float32)
     for j in range(ct.num_tiles(k, axis=1, shape=(1, N, D))):
         keys = ct.reshape(ct.load(k, index=(head, j, 0), shape=(1, N, D)), (N, D))
         scores = ct.mma(queries, ct.transpose(keys), ct.full((M, N), 0.0, dtype=ct.float32)) * scale
-        now = ct.maximum(largest, ct.max(scores, axis=1, keepdims=True))
-        weights = ct.exp(scores - now)
+        new_max = ct.maximum(row_max, ct.max(scores, axis=1, keepdims=True))
+        weights = ct.exp(scores - new_max)
         # Rescale the earlier partial sums, because they are relative to an earlier, smaller maximum.
-        fade = ct.exp(largest - now)
-        total = total * fade + ct.sum(weights, axis=1, keepdims=True)
+        rescale = ct.exp(row_max - new_max)
+        row_sum = row_sum * rescale + ct.sum(weights, axis=1, keepdims=True)
         values = ct.reshape(ct.load(v, index=(head, j, 0), shape=(1, N, D)), (N, D))
-        acc = ct.mma(ct.astype(weights, ct.float16), values, acc * fade)
-        largest = now
-    result = ct.astype(acc / total, ct.float16)
+        acc = ct.mma(ct.astype(weights, ct.float16), values, acc * rescale)
+        row_max = new_max
+    result = ct.astype(acc / row_sum, ct.float16)
     ct.store(out, index=(head, i, 0), tile=ct.reshape(result, (1, M, D)))
 
 

@@ -42,6 +42,7 @@ def cpu_device():
 
 
 def run_tileworks(*args, **environment):
+    """Runs `tileworks run` with these arguments and environment variables."""
     command = [sys.executable, "-m", "tileworks", "run", *args]
     env = {**os.environ, "PYTHONPATH": str(pathlib.Path(tileworks.__file__).parents[1])} | environment
     for name in ("TILEWORKS_OPTIONS", "TILEWORKS_STAGE", "TILEWORKS_CHECK", "TILEWORKS_TIME_LIMIT"):

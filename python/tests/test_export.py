@@ -21,12 +21,14 @@ tileworks_exports = {"copy": (copy, (vector, vector.copy(), TILE)), "wrong": (3,
 
 @pytest.fixture
 def project(tmp_path):
+    """A folder with a Python file of kernels and a module that it imports."""
     (tmp_path / "kernels.py").write_text(KERNELS)
     (tmp_path / "tiles.py").write_text("TILE = 256\n")
     return tmp_path
 
 
 def export(project, *arguments):
+    """Runs `tileworks export` in the folder of the project."""
     command = [sys.executable, "-m", "tileworks", "export", *arguments]
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
 

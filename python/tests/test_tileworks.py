@@ -19,6 +19,7 @@ import tileworks
 from tileworks import _tools
 from tileworks.__main__ import main as cli_main
 
+#: The stages that `tileworks.launch` can execute.
 EXECUTED = ("tile", "aa", "as", "sched", "ptx")
 HERE = pathlib.Path(__file__).parent
 
@@ -28,6 +29,7 @@ def random_floats(*shape):
 
 
 def line_of(text):
+    """Returns the number of the first line of kernels.py that contains a text."""
     lines = pathlib.Path(kernels.__file__).read_text().splitlines()
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
@@ -411,10 +413,10 @@ build out/c${bar}$$.cubin: tileiras k/c$:.tileirbc | toolchain
 
 
 def test_compilations_of_a_ninja_file_are_read(tmp_path):
-    from tileworks._sweep import commands
+    from tileworks._sweep import parse_compilations
 
     (tmp_path / "build.ninja").write_text(NINJA)
-    one, other = commands(tmp_path / "build.ninja")
+    one, other = parse_compilations(tmp_path / "build.ninja")
     assert (one.output, one.source, one.dependencies) == ("out/a b.sm_90.cubin", "k/a b.tileirbc", ("tool one",))
     assert one.args == ("TOOL x", "--gpu-name=sm_90", "--lineinfo", "--name=a b", "-o", "out/a b.sm_90.cubin", "--", "k/a b.tileirbc")
     assert (other.output, other.source) == ("out/c|$.cubin", "k/c:.tileirbc")

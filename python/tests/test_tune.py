@@ -8,10 +8,12 @@ import pytest
 
 import tileworks
 
+#: The configurations: numbers of rows of a tile.
 SPACE = [32, 64, 128]
 
 
 def arrays():
+    """Returns the input and the output of `kernels.copy`."""
     return [np.ones((256, 256), np.float32), np.empty((256, 256), np.float32)]
 
 

@@ -176,7 +176,7 @@ def _compile_with_nvidia(origin: Path, bytecode: bytes, target: str, opt_level: 
     environment = {name: value for name, value in os.environ.items() if name not in toolkit_variables}
     environment |= {"KEEP_FOLDER": str(outputs), "KEEP_PTXAS": str(origin / "ptxas")}
     try:
-        finished = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=deadline.left())
+        finished = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=deadline.remaining_seconds())
     except subprocess.TimeoutExpired:
         raise TileworksError([], "NVIDIA's tileiras takes longer than the timeout") from None
     if finished.returncode != 0 or not (outputs / "k.ptx").exists():

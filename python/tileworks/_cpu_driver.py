@@ -63,12 +63,14 @@ def driver() -> ctypes.PyDLL:
 
 
 def device_attribute(number: int) -> int:
+    """Returns an attribute of the CPU device. `number` is a `CUdevice_attribute` of the CUDA driver API."""
     value = ctypes.c_int()
     raise_on_error(driver().cuDeviceGetAttribute(ctypes.byref(value), number, 0))
     return value.value
 
 
 def device_name() -> str:
+    """Returns the name of the CPU device, as a GPU of its kind has it."""
     name = ctypes.create_string_buffer(256)
     raise_on_error(driver().cuDeviceGetName(name, 256, 0))
     return name.value.decode()
@@ -93,7 +95,7 @@ def forget_host_memory() -> None:
 
 
 _FINDER_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint64))
-#: The function that the driver calls. This reference keeps it alive.
+#: The callback that the driver calls to find host memory. This reference keeps it alive.
 _finder: Any = None
 
 

@@ -68,10 +68,12 @@ def run(command: Sequence[str], *, device: str = "sm_90", stage: str = "tile", c
 
 
 def _prepend_to_variable(first: Path, variable: str) -> str:
+    """Returns the value of a variable such as `PATH` with a folder before its other folders."""
     return os.pathsep.join(filter(None, [str(first), os.environ.get(variable)]))
 
 
 def _run_command(command: Sequence[str], env: dict[str, str]) -> int:
+    """Runs a command in an environment. Returns its exit code as a shell does: 127 if there is no command, 128 + N after signal N."""
     try:
         process = subprocess.Popen(command, env=env)
     except OSError as error:
@@ -101,6 +103,7 @@ class Summary:
 
     @classmethod
     def read(cls, folder: Path) -> Summary:
+        """Reads the files of a report folder."""
         summary = cls()
         for path in sorted(folder.glob("*.jsonl")):
             summary.processes += 1
@@ -122,6 +125,7 @@ class Summary:
         return summary
 
     def text(self, device: str, stage: str, seconds: float) -> str:
+        """Returns the summary as text. `seconds` is the time of the run."""
         launches = int(sum(total[0] for total in self.kernels.values()))
         kernel_seconds = sum(total[2] for total in self.kernels.values())
         lines = [f"tileworks: {device}, stage {stage}: {launches} launches of {len(self.kernels)} kernels in {self.processes} processes, "

@@ -192,7 +192,7 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
         yield torch.Tensor, name, _with_cpu_device(getattr(torch.Tensor, name))
     yield torch.Tensor, "to", _with_cpu_target(torch.Tensor.to)
     yield torch.Tensor, "cuda", lambda self, *_, **__: self
-    # Clients check their arguments with this attribute. All tensors are memory of the device.
+    # Clients check with this attribute that a tensor is on the GPU. The CPU device can access every tensor.
     yield torch.Tensor, "is_cuda", property(lambda self: True)
     yield torch.Tensor, "pin_memory", lambda self, *_, **__: self
     yield torch.nn.Module, "to", _with_cpu_target(torch.nn.Module.to)
@@ -203,7 +203,7 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
     zero = lambda *_, **__: 0  # noqa: E731
 
     def seed(number: int) -> None:
-        # The GPU's generator is the CPU's. `torch.manual_seed` itself calls `torch.cuda.manual_seed_all`.
+        # Tensors of the CPU device use the default CPU generator. `torch.manual_seed` would call this function again.
         torch.default_generator.manual_seed(int(number))
 
     cuda = {
@@ -238,7 +238,7 @@ def _with_output_type(function: Callable[..., Any]) -> Callable[..., Any]:
 def _find_storage(torch: Any, address: int) -> tuple[int, int] | None:
     """Returns the start and the bytes of the storage that contains an address. Searches all tensors of this process."""
     for one in gc.get_objects():
-        # `isinstance` could call code of a proxy object.
+        # Use `issubclass`, because `isinstance` may run code of a proxy object.
         if issubclass(type(one), torch.Tensor):
             with contextlib.suppress(RuntimeError, NotImplementedError):
                 storage = one.untyped_storage()
@@ -266,6 +266,7 @@ def install(torch: Any) -> list[tuple[Any, str, Any]]:
 
 
 def uninstall(previous_values: list[tuple[Any, str, Any]]) -> None:
+    """Restores the values that `install` replaced."""
     _cpu_driver.set_host_memory_finder(None)
     for owner, name, value in reversed(previous_values):
         setattr(owner, name, value)

@@ -36,6 +36,7 @@ def python_function(kernel: TileKernel) -> Function:
 
 
 def kernel_name(kernel: TileKernel) -> str:
+    """Returns the name of the Python function of a kernel."""
     return python_function(kernel).__name__
 
 

@@ -28,7 +28,7 @@ def export(path: str, name: str, *, target: str, output: str, depfile: str | Non
         depfile: Path of a depfile for make and ninja, with the Python files that the file imports.
     """
     before = set(sys.modules)
-    table = getattr(_load(path), TABLE, None)
+    table = getattr(_load_module(path), TABLE, None)
     if not isinstance(table, dict):
         raise TileworksError([], f"{path} has no table {TABLE} of kernels")
     if name not in table:
@@ -39,13 +39,13 @@ def export(path: str, name: str, *, target: str, output: str, depfile: str | Non
     bytecode = _cutile.export_bytecode(kernel, arguments, base_target(target))
     if depfile is not None:
         imported = (sys.modules[module] for module in sorted(set(sys.modules) - before))
-        prerequisites = " ".join(_escaped(file) for file in _source_files(imported))
-        Path(depfile).write_text(f"{_escaped(output)}: {prerequisites}\n", encoding="utf-8")
+        prerequisites = " ".join(_escape_for_depfile(file) for file in _source_files(imported))
+        Path(depfile).write_text(f"{_escape_for_depfile(output)}: {prerequisites}\n", encoding="utf-8")
     if not (os.path.isfile(output) and Path(output).read_bytes() == bytecode):
         Path(output).write_bytes(bytecode)
 
 
-def _load(path: str) -> ModuleType:
+def _load_module(path: str) -> ModuleType:
     """Executes a Python file as a module."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     if spec is None or spec.loader is None:
@@ -65,6 +65,6 @@ def _source_files(modules: Iterable[ModuleType]) -> list[str]:
     return sorted({file for file in files if file and not os.path.realpath(file).startswith(installed)})
 
 
-def _escaped(path: str) -> str:
-    """Escapes a path for make and ninja."""
+def _escape_for_depfile(path: str) -> str:
+    """Escapes the characters of a path that make and ninja treat specially."""
     return path.replace("\\", "\\\\").replace("$", "$$").replace("#", "\\#").replace(" ", "\\ ")

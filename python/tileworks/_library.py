@@ -13,6 +13,7 @@ from ._tools import tool
 
 #: The oldest interface of the library that this module supports.
 _ABI_VERSION = 1
+#: The status of a successful compilation.
 _OK = 0
 
 
@@ -42,6 +43,7 @@ def library_path() -> Path:
 
 @lru_cache(maxsize=1)
 def _library() -> ctypes.CDLL:
+    """Loads libtileworks and declares the types of its functions."""
     library = ctypes.CDLL(str(library_path()))
     pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
     signatures = {

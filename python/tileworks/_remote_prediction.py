@@ -12,7 +12,7 @@ from typing import Any
 from ._errors import CompileError, RunError, TileworksError
 from ._launch import LaunchDescription
 from ._program import Program
-from ._tools import check, limit_options, tool
+from ._tools import check_exit_code, limit_options, tool
 from ._types import Arguments, Grid, Kernel
 
 
@@ -71,13 +71,13 @@ class Cluster:
         future = self.client.submit(execute, list(files), contents, [compiler, model], pure=False)
         results = future.result()
         for (code, output, messages), name, fails in zip(results, ("tileiras", "tile-time"), (CompileError, RunError)):
-            check(name, code, output, messages, fails)
+            check_exit_code(name, code, output, messages, fails)
         return float(json.loads(results[-1][1])["seconds"])
 
 
 @contextmanager
-def cluster(scheduler: str) -> Iterator[Cluster]:
-    """Connects to the cluster of a scheduler."""
+def connect_to_cluster(scheduler: str) -> Iterator[Cluster]:
+    """Connects to the Dask cluster of a scheduler, until the end of the `with` statement."""
     try:
         import cloudpickle
         from distributed import Client

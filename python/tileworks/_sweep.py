@@ -37,7 +37,7 @@ class Command:
         return hashlib.sha256("\0".join(self.args).encode()).hexdigest()
 
 
-def commands(path: Path) -> list[Command]:
+def parse_compilations(path: Path) -> list[Command]:
     """Parses the compilations of a file of `tileiras --emit-ninja`."""
     text = re.sub(r"\$\n\s*", "", path.read_text())
     variables: dict[str, str] = {}
@@ -161,7 +161,7 @@ def sweep(path: AnyPath = "build.ninja", *, scheduler: str | None = None, worker
     except ImportError:
         raise TileworksError([], "a sweep needs Dask: pip install distributed") from None
     root = Path(folder)
-    all_commands = commands(root / path)
+    all_commands = parse_compilations(root / path)
     state_file = root / STATE_FILE
     state = json.loads(state_file.read_text()) if state_file.exists() else {}
     outdated = [command for command in all_commands if is_outdated(command, state, root)]

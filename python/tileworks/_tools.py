@@ -13,7 +13,7 @@ from ._errors import Diagnostic, TileworksError, TimeLimitError
 
 
 class Deadline:
-    """The time at which a call of this package must end. If the call has no timeout, there is no such time."""
+    """The time at which a call of this package must end, computed from its timeout. A call without a timeout has no deadline."""
 
     def __init__(self, timeout: float | None):
         if timeout is not None and not timeout > 0:
@@ -21,7 +21,7 @@ class Deadline:
         self.timeout = timeout
         self._end = None if timeout is None else time.monotonic() + timeout
 
-    def left(self) -> float | None:
+    def remaining_seconds(self) -> float | None:
         """Returns the remaining seconds, or None without a timeout."""
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
@@ -52,7 +52,7 @@ def run(name: str, *args: object, fails: type[TileworksError], cwd: str | None =
         deadline: Deadline | None = None) -> tuple[bytes, list[Diagnostic]]:
     """Runs a tool. Returns its standard output and its diagnostics. Raises `fails` if the tool fails, or `TimeLimitError` at the deadline."""
     command = [tool(name), "--error-format=json", *map(str, args)]
-    left = deadline.left() if deadline else None
+    left = deadline.remaining_seconds() if deadline else None
     try:
         if input is None:
             finished = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, cwd=cwd, timeout=left)
@@ -61,10 +61,10 @@ def run(name: str, *args: object, fails: type[TileworksError], cwd: str | None =
     except subprocess.TimeoutExpired as expired:
         limit = deadline.timeout if deadline else expired.timeout
         raise TimeLimitError([], f"{name} was stopped: the call takes longer than its timeout of {limit:g} s") from None
-    return finished.stdout, check(name, finished.returncode, finished.stdout, finished.stderr, fails)
+    return finished.stdout, check_exit_code(name, finished.returncode, finished.stdout, finished.stderr, fails)
 
 
-def check(name: str, code: int, stdout: bytes, stderr: bytes, fails: type[TileworksError]) -> list[Diagnostic]:
+def check_exit_code(name: str, code: int, stdout: bytes, stderr: bytes, fails: type[TileworksError]) -> list[Diagnostic]:
     """Returns the diagnostics of a tool that has ended. Raises `fails` if it failed, or `TimeLimitError` if it reached its time limit."""
     lines = stderr.decode(errors="replace").splitlines()
     output = [one for one in map(Diagnostic.read, lines) if one]

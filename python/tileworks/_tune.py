@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from ._errors import TileworksError
 from ._program import Program, compile
-from ._remote_prediction import Cluster, cluster
+from ._remote_prediction import Cluster, connect_to_cluster
 from ._timing import description_digest, predict
 from ._tools import Deadline
 from ._types import AnyPath, Arguments, Grid, Kernel, OptLevel
@@ -92,6 +92,7 @@ class _ResultsFile:
                     continue  # the incomplete line of an interrupted search
 
     def add(self, key: str, seconds: float) -> None:
+        """Adds a predicted time, and appends it to the file."""
         self.seconds[key] = seconds
         if self.path is not None:
             with self.path.open("a") as file:
@@ -128,7 +129,7 @@ def tune(space: Sequence[T], grid: Callable[[T], Grid], kernel: Kernel | Callabl
     """
     if not space:
         raise ValueError("the space has no configuration")
-    context: AbstractContextManager[Cluster | None] = cluster(scheduler) if scheduler is not None else nullcontext()
+    context: AbstractContextManager[Cluster | None] = connect_to_cluster(scheduler) if scheduler is not None else nullcontext()
     with context as machines:
         known = _ResultsFile(results)
         # cuTile traces a kernel in Python and is not reentrant.

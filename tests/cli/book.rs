@@ -1,7 +1,9 @@
 //! The pages of `docs`: `SUMMARY.md` lists all of them, their links lead to existing files, and their commands work.
 
 use crate::check_stages_are_current;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tests::need::Need;
+use tests::suite::Suite;
 use tests::{files_below, root, shell, temporary_folder, tool, tools_folder};
 
 fn read_text(path: &Path) -> String {
@@ -174,22 +176,36 @@ fn shell_line(line: &str) -> String {
     }
 }
 
-fn documented_commands_work() {
-    check_stages_are_current();
-    for name in
-        ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate", "tile-view", "tile-debug", "tile-tune"]
-    {
-        tool(name);
+/// The pages whose blocks run: all of `docs`, and README.md.
+fn pages() -> Vec<PathBuf> {
+    let is_page = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
+    let docs = files_below(&root().join("docs")).into_iter().filter(is_page);
+    docs.chain([root().join("README.md")]).collect()
+}
+
+/// Adds a case for each page, which runs its blocks.
+pub(crate) fn add(suite: &mut Suite) {
+    for path in pages() {
+        let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
+        suite.case_with(&[Need::Clients, Need::Ptxas], format!("book/pages/{name}"), move || {
+            check_stages_are_current();
+            for tool_name in
+                ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate", "tile-view", "tile-debug", "tile-tune"]
+            {
+                tool(tool_name);
+            }
+            run_page(&name, &read_text(&path));
+            Ok(())
+        });
     }
-    assert!(root().join(".toolkit/python/bin/python").exists(), "cuTile Python is not there; scripts/setup --clients brings it");
-    let docs =
-        files_below(&root().join("docs")).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+}
+
+fn blocks_name_their_language_and_many_are_run() {
     let mut run_blocks = 0;
-    for path in docs.chain([root().join("README.md")]) {
-        let (name, page) = (path.strip_prefix(root()).unwrap_or(&path).display().to_string(), read_text(&path));
-        assert_eq!(find_indented_block(&page), None, "{name}: a code block names its language");
+    for path in pages() {
+        let page = read_text(&path);
+        assert_eq!(find_indented_block(&page), None, "{}: a code block names its language", path.display());
         run_blocks += code_blocks(&page).iter().filter(|(language, _)| *language != "text").count();
-        run_page(&name, &page);
     }
     assert!(run_blocks > 30, "only {run_blocks} blocks were run");
 }
@@ -251,7 +267,7 @@ fn the_book_builds_with_all_pages_and_loads_nothing_remote() {
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     the_summary_has_every_page_and_links_lead_somewhere,
-    documented_commands_work,
+    blocks_name_their_language_and_many_are_run,
     a_console_block_is_compared_in_full,
     the_demo_prints_every_stage_and_writes_its_pages,
     the_book_builds_with_all_pages_and_loads_nothing_remote,

@@ -87,6 +87,7 @@ fn main() -> ExitCode {
     suite.functions_with(&[Need::Ptxas], "unrolling/", unrolling::TESTS);
     suite.functions("validate/", validate::TESTS);
     suite.functions("view/", view::TESTS);
+    book::add(&mut suite);
     probes::add(&mut suite);
     reported_faults::add(&mut suite);
     suite.run()

@@ -96,7 +96,15 @@ fn the_host_object_fills_the_tensor_maps_of_the_recipes() {
 
 /// Matmuls with TMA operands, on targets with different MMA instructions.
 fn mma_operands_are_loaded_by_tma() {
-    let cases = ["matmul_f16", "matmul_f32", "matmul_turned", "matmul_bytes", "matmul_dequantised", "matmul_gathered", "weighted"];
+    let cases = [
+        "matmul_f16",
+        "matmul_f32",
+        "matmul_transposed",
+        "matmul_bytes",
+        "matmul_dequantised",
+        "matmul_gathered",
+        "relu_attention",
+    ];
     let runs: Vec<(&str, &str)> =
         cases.iter().flat_map(|case| ["sm_90", "sm_100", "sm_120"].map(|target| (*case, target))).collect();
     for_each(&runs, |(name, target)| {

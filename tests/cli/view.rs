@@ -107,8 +107,8 @@ fn drawings_match_the_schedule() {
             let row = rows[access["op"].as_u64().unwrap() as usize].as_u64().unwrap() as usize;
             let line = lines[row].as_str().unwrap();
             assert!(line.contains(access["mnemonic"].as_str().unwrap()) && line.contains(&format!("buffer: {number}")), "{line}");
-            let passes = &access["passes"];
-            assert!(passes.is_null() || passes["takes"].as_u64() >= passes["least"].as_u64());
+            let wavefronts = &access["wavefronts"];
+            assert!(wavefronts.is_null() || wavefronts["count"].as_u64() >= wavefronts["minimum"].as_u64());
         }
     }
     let number = |value: &Value| value.as_u64().unwrap();
@@ -163,8 +163,8 @@ fn roles_and_pipelines_match_the_schedule() {
     let pipeline = &function["pipelines"][0];
     assert_eq!((&pipeline["producer"], &pipeline["consumers"][0], &pipeline["depth"]), (&1.into(), &0.into(), &2.into()));
     // The ops of all warps first, then those of each warp role.
-    let parts: Vec<&Value> = function["parts"].as_array().unwrap().iter().map(|part| &part["warp_role"]).collect();
-    assert_eq!(parts, [&Value::Null, &0.into(), &1.into()]);
+    let roles: Vec<&Value> = function["role_spans"].as_array().unwrap().iter().map(|span| &span["warp_role"]).collect();
+    assert_eq!(roles, [&Value::Null, &0.into(), &1.into()]);
     assert_buffers_are_disjoint(function);
     assert!(function["buffers"][0]["live_ranges"].as_array().unwrap().len() == 2, "both warp roles use the multi-stage buffer");
     // The bodies of warp roles have rows of their own.

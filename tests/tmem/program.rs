@@ -375,7 +375,7 @@ impl Matmul {
         let vector = (16 / info.elem.bytes()).ilog2();
         if info.space == Space::Tensor {
             let atom = tensor_memory::lane_atom_named("32x32b").expect("it is in the table");
-            let part = TmemSlice::of(&info.shape, &info.shape, 0).expect("it is all of it");
+            let part = TmemSlice::from_extents(&info.shape, &info.shape, 0).expect("it is all of it");
             return (atom.layout(info, &part, warps.ilog2() as usize).expect("it fits"), vector);
         }
         let _ = operand;
@@ -460,7 +460,7 @@ impl Matmul {
     /// Emits stores of all columns of a tile: of the accumulators in a stage, or of zeros.
     fn emit_stores(&self, shapes: &MatmulBuffers, layouts: &mut Layouts, text: &mut Text, tile: &str, accumulators: Option<&str>) {
         let [m, n, _] = self.extents;
-        let part = TmemSlice::of(&shapes.accumulators.shape, &[m, self.chunk], 0).expect("there is this part");
+        let part = TmemSlice::from_extents(&shapes.accumulators.shape, &[m, self.chunk], 0).expect("there is this part");
         let layout = self.lane_atom().layout(&shapes.accumulators, &part, self.warps.ilog2() as usize).expect("the atom fits");
         let ty = format!("tile<{m}x{}x{}, #{}>", self.chunk, self.acc, layouts.id(layout));
         let (lanes, view) = (self.lanes, VIEWS[2]);

@@ -9,6 +9,7 @@ fn config() -> impl bincode::config::Config {
     bincode::config::standard().with_limit::<SIZE_LIMIT>()
 }
 
+/// Encodes a value as bytes.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     bincode::serde::encode_to_vec(value, config()).expect("encoding into memory fails only for types that serde cannot express")
 }

@@ -1,4 +1,4 @@
-//! Diagnostics as data, and their only renderer.
+//! Diagnostics as data, and the code that renders them as text. No other code prints diagnostics.
 //!
 //! Messages are lower case and have no full stop. A diagnostic points at a source position, an entity of the file (`%7`) or a byte
 //! offset.
@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -41,13 +42,9 @@ pub enum Place {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         in_full: String,
     },
-    /// A line of a text form, including its text for the caret.
-    Text {
-        file: String,
-        line: u32,
-        column: u32,
-        excerpt: String,
-    },
+    /// A position in a text form. `excerpt` is the line, under which a caret marks the column.
+    Text { file: String, line: u32, column: u32, excerpt: String },
+    /// An entity of the file by its name, such as `%7`.
     Entity(String),
     /// A binary file, and the byte offset if known.
     Input {
@@ -57,6 +54,7 @@ pub enum Place {
     },
 }
 
+/// An error, warning, remark or note for the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
     pub severity: Severity,
@@ -69,18 +67,18 @@ pub struct Diagnostic {
     /// The lines that [`Style::Reference`] prints instead of the message; empty if NVIDIA's tileiras prints the same message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference: Vec<String>,
-    /// The resource that the kernel exceeds, if that is the failure.
+    /// The resource that the kernel exceeds, if the diagnostic reports such a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<Resource>,
 }
 
-/// A resource of the target that a kernel exceeds. An autotuner reads it instead of the message.
+/// A resource of the target that a kernel exceeds. An autotuner can read this struct instead of parsing the message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
     pub kind: ResourceKind,
     pub needed: u64,
     pub available: u64,
-    /// The option or hint that causes the need or the limit, as `stages=8`; `None` if the program itself does.
+    /// The option or hint that determines `needed` or `available`, such as `stages=8`. `None` if the program determines them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -104,6 +102,7 @@ pub enum ResourceKind {
 /// The result of a reader, verifier or pass.
 pub type Result<T, E = Box<Diagnostic>> = std::result::Result<T, E>;
 
+/// The form in which a diagnostic is rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// For people: `error[AA012]: message`, then the position and the notes.
@@ -151,6 +150,7 @@ impl Diagnostic {
     pub fn io(code: impl AsRef<str>, message: impl Into<String>) -> Box<Self> {
         Self::new(Kind::Io, code, message)
     }
+    /// Points at a place.
     pub fn at(mut self: Box<Self>, place: Place) -> Box<Self> {
         self.place = Some(place);
         self
@@ -169,6 +169,7 @@ impl Diagnostic {
             _ => self,
         }
     }
+    /// Adds a note.
     pub fn note(mut self: Box<Self>, note: impl Into<String>) -> Box<Self> {
         self.notes.push(note.into());
         self
@@ -178,13 +179,14 @@ impl Diagnostic {
         self.resource = Some(Resource { kind, needed, available, hint: None });
         self
     }
-    /// Names the option or hint that causes the need or the limit of the resource.
+    /// Names the option or hint that determines the needed or the available amount of the resource.
     pub fn caused_by(mut self: Box<Self>, hint: Option<String>) -> Box<Self> {
         if let Some(resource) = &mut self.resource {
             resource.hint = hint;
         }
         self
     }
+    /// The exit code of a tool that reports this error.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             Kind::Invalid => 1,
@@ -194,7 +196,7 @@ impl Diagnostic {
         }
     }
 
-    /// The diagnostic as text, with a newline at the end. `json` encodes it for [`Style::Json`].
+    /// Renders the diagnostic as text, with a newline at the end. `json` encodes it for [`Style::Json`].
     pub fn render(&self, style: Style, json: impl Fn(&Diagnostic) -> String) -> String {
         match style {
             Style::Json => json(self) + "\n",
@@ -224,7 +226,7 @@ impl Diagnostic {
         }
     }
 
-    /// The text for people. `paint` adds the escape sequences of a part.
+    /// Renders [`Style::Human`] or [`Style::Terminal`]. `paint` adds the escape sequences of a part.
     fn render_human(&self, paint: impl Fn(Part, &str) -> String) -> String {
         let severity = paint(Part::Severity, &format!("{}[{}]", self.severity_word(), self.code));
         let mut out = format!("{severity}{}\n", paint(Part::Message, &format!(": {}", self.message)));
@@ -254,7 +256,7 @@ impl Diagnostic {
         out
     }
 
-    /// The text in NVIDIA's form.
+    /// Renders [`Style::Reference`].
     fn render_reference(&self) -> String {
         let word = self.severity_word();
         if !self.reference.is_empty() {
@@ -293,6 +295,7 @@ mod tests {
         assert_eq!(uncoloured, plain);
     }
 
+    /// Returns whether text has only the parameters of a colour: digits and semicolons.
     fn is_colour(code: &str) -> bool {
         !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_digit() || byte == b';')
     }

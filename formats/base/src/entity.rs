@@ -1,4 +1,4 @@
-//! Ids and the arenas they index. An id is a `u32` newtype and prints with a sigil, such as `%7` or `^2`, as in the text forms.
+//! Ids and the arenas they index. An id is a `u32` newtype. It prints with a sigil, such as `%7` or `^2`, as in the text forms.
 
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;

@@ -1,10 +1,11 @@
 //! The file envelope: the metadata of a stage file, and its three forms.
 //!
-//! Binary: [`MAGIC`], then the length and the BLAKE3 hash of the remaining bytes, so readers detect truncation and damage. The
-//! remaining bytes are the length of the envelope, the envelope and the payload.
-//! RON: the line `//!tile ron FORMAT VERSION PHASE`, then `(envelope, payload)`.
-//! Text: lines that start with `//!tile`, the first with format, version and phase; then the format's own text; then more such
-//! lines with the log and the location tables. A `.ptx` file starts with all of these lines.
+//! - Binary: [`MAGIC`], then the length and the BLAKE3 hash of the remaining bytes, so readers detect truncation and damage. The
+//!   remaining bytes are the length of the envelope, the envelope and the payload.
+//! - RON: the line `//!tile ron FORMAT VERSION PHASE`, then `(envelope, payload)`.
+//! - Text: envelope lines, which start with `//!tile`, and then the text form of the payload. More envelope lines follow, with
+//!   the log and the location tables. The first envelope line has format, version and phase. In a `.ptx` file, all envelope lines
+//!   come first.
 
 use crate::diag::{Diagnostic, Place, Result};
 use crate::{DebugInfo, Loc, Target, codec};
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 pub const MAGIC: [u8; 8] = *b"\x93TILEWK\n";
 /// Bytes before the envelope: the magic number, a 64-bit length and a BLAKE3 hash.
 const HEADER_BYTES: usize = MAGIC.len() + 8 + 32;
-/// The prefix of each envelope line in a text file. Other comment lines may precede the first.
+/// The prefix of each envelope line in a text file. Ordinary comment lines may precede the first envelope line.
 pub const LINE_PREFIX: &str = "//!tile ";
 
 /// Returns whether a line is an ordinary comment: envelope lines start with `//!`.
@@ -29,20 +30,20 @@ fn is_comment(line: &str) -> bool {
 pub struct Envelope {
     pub format: String,
     pub version: u32,
-    /// The last phase that the tool of this format completed.
+    /// The last phase that the writing tool completed, such as a pass of `tile-sched`.
     pub phase: String,
-    /// Set by `tile-lower-as`; earlier stages are independent of the target.
+    /// `None` before `tile-lower-as`, because earlier stages are independent of the target.
     pub target: Option<Target>,
     pub options: Options,
     /// Name and version of the tool that wrote the file.
     pub producer: String,
-    /// BLAKE3 of the first stage's input, in hex.
+    /// The BLAKE3 hash of the input of the first stage, in hexadecimal digits.
     pub input_hash: String,
     pub log: Vec<LogEntry>,
     pub debug: DebugInfo,
 }
 
-/// Options recorded by the first stage that needs them; later stages accept only the same values.
+/// Option values by name. The first stage that needs an option records it; later stages accept only the recorded value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Options(pub BTreeMap<String, String>);
 
@@ -59,7 +60,7 @@ pub struct LogEntry {
     pub loc: Loc,
 }
 
-/// A log entry in the text form: the function is an index into a table.
+/// A log entry in the text form. `function` is an index into the table of function names.
 #[derive(Serialize, Deserialize)]
 struct LogLine {
     pass: String,
@@ -80,6 +81,7 @@ impl LogLine {
     }
 }
 
+/// The outcome of a decision, and the corresponding kind of LLVM's optimization remarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
     /// An applied optimisation; LLVM: a passed remark.
@@ -92,6 +94,7 @@ pub enum Outcome {
     Analysis,
 }
 
+/// The topic of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Category {
     Memory,
@@ -112,13 +115,14 @@ pub enum Locations {
 pub trait Payload: Serialize + DeserializeOwned {
     /// The name in the envelope, such as `tileaa`.
     const FORMAT: &'static str;
-    /// Raised when the current code cannot read older files.
+    /// The version of the format. A change that makes older files unreadable increases it.
     const VERSION: u32;
-    /// Checks the invariants that consumers index by. It runs after reading and before writing.
+    /// Checks the invariants of the format. It runs after reading and before writing, so other code may index without checks.
     fn verify(&self, envelope: &Envelope) -> Result<()>;
     /// The text form, without envelope lines.
     fn print(&self, envelope: &Envelope, locations: Locations) -> String;
-    /// Parses the output of `print`. It may add to the envelope, because some text forms contain parts of it (such as locations).
+    /// Parses the output of `print`. Some text forms contain parts of the envelope, such as locations, which this function adds to
+    /// it.
     fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self>;
 }
 
@@ -130,7 +134,7 @@ pub struct Source<'t> {
     pub name: &'t str,
     /// The line number of the text's first line in the file.
     pub first_line: u32,
-    /// Whether each op gets its line of the text as location. The parser then ignores the location numbers in the text.
+    /// Whether the parser uses the line number of each op as its location, and ignores the location numbers in the text.
     pub by_line: bool,
 }
 
@@ -141,6 +145,7 @@ pub struct File<P> {
     pub payload: P,
 }
 
+/// The form of a stage file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Binary,
@@ -184,6 +189,7 @@ impl Options {
     pub fn opt_level(&self) -> u32 {
         self.get("opt-level").and_then(|level| level.parse().ok()).unwrap_or(3)
     }
+    /// Returns whether an option is recorded as `true`.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name) == Some("true")
     }
@@ -209,7 +215,7 @@ impl Envelope {
         Envelope { format: P::FORMAT.into(), version: P::VERSION, phase: phase.into(), producer: producer.into(), ..self.clone() }
     }
 
-    /// The target. Files from `tile-lower-as` on have one; their verifiers check it.
+    /// The target. Files of `tile-lower-as` and of later stages have a target, which their verifiers check.
     pub fn target(&self) -> Result<Target> {
         self.target.ok_or_else(|| Diagnostic::invalid("ENV005", "the file has no target"))
     }
@@ -219,7 +225,7 @@ impl Envelope {
         self.head_lines() + &self.table_lines()
     }
 
-    /// The format and origin of the file.
+    /// The envelope lines before the program: format, target, options and origin.
     fn head_lines(&self) -> String {
         let mut out = format!("{LINE_PREFIX}{} {} {}\n", self.format, self.version, self.phase);
         let mut line = |key: &str, value: String| out.push_str(&format!("{LINE_PREFIX}{key} {value}\n"));
@@ -234,7 +240,8 @@ impl Envelope {
         out
     }
 
-    /// The pass log and the location tables. A table names each function of the log once.
+    /// The envelope lines after the program: the log of the passes and the location tables. A log line refers to its function by a
+    /// number, so each function name occurs once.
     fn table_lines(&self) -> String {
         let mut out = String::new();
         let mut line = |key: &str, value: String| out.push_str(&format!("{LINE_PREFIX}{key} {value}\n"));
@@ -328,8 +335,8 @@ impl Envelope {
         !words.any(|word| word.contains(char::is_control)) && !self.phase.contains(' ') && !names().any(|name| name.contains('='))
     }
 
-    /// Checks that the file has format `P` and its current version, that the text form can express the envelope, and that locations
-    /// refer to entries of their tables.
+    /// Checks that the file has format `P` in its current version, and that the text form can express the envelope. Also checks
+    /// that locations refer to entries of their tables.
     pub fn expect<P: Payload>(&self, name: &str) -> Result<()> {
         let expected = format!("{} v{}", P::FORMAT, P::VERSION);
         if self.format != P::FORMAT || self.version != P::VERSION {
@@ -373,6 +380,7 @@ impl<P: Payload> File<P> {
         Ok(file)
     }
 
+    /// Reads a file in any form, without the verifier of the payload.
     fn read_unverified(bytes: &[u8], name: &str) -> Result<File<P>> {
         match sniff(bytes) {
             Sniffed::Stage { form: Form::Binary, .. } => {
@@ -442,8 +450,8 @@ impl<P: Payload> File<P> {
         })
     }
 
-    /// The text form without log and locations, for people. It reads back, with unknown locations.
-    pub fn bare(&self) -> Result<String> {
+    /// Returns the text form without log and locations, for people. [`File::read`] accepts it, but its locations are unknown.
+    pub fn text_without_locations(&self) -> Result<String> {
         self.payload.verify(&self.envelope)?;
         Ok(self.envelope.head_lines() + &self.payload.print(&self.envelope, Locations::Omitted))
     }
@@ -473,7 +481,8 @@ pub fn open_binary<'a>(bytes: &'a [u8], name: &str) -> Result<(Envelope, &'a [u8
     Ok((envelope, payload))
 }
 
-/// Returns whether a file is empty, or binary and truncated. A reader gets such bytes from a pipe whose writer failed.
+/// Returns whether a file is empty, or a truncated binary stage file. A tool reads such bytes from a pipe if the writing process
+/// failed.
 pub fn is_truncated(bytes: &[u8]) -> bool {
     if bytes.len() < HEADER_BYTES {
         return MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]) || bytes.starts_with(&MAGIC);
@@ -520,6 +529,7 @@ pub fn sniff(bytes: &[u8]) -> Sniffed {
 }
 
 impl Sniffed {
+    /// The kind of the file, for messages.
     pub fn describe(&self) -> String {
         match self {
             Sniffed::Stage { format, .. } if format.is_empty() => "a damaged stage file".into(),
@@ -533,7 +543,7 @@ impl Sniffed {
     }
 }
 
-/// The formats in pipeline order, each with the tool that writes it.
+/// The formats in pipeline order, each with the tool that writes it. Clients, not a tool, write bytecode.
 const PIPELINE: [(&str, &str); 6] = [
     ("bytecode", ""),
     ("tileir", "tile-read"),
@@ -556,7 +566,7 @@ fn wrong_format<P: Payload>(format: &str, message: String) -> Box<Diagnostic> {
     }
 }
 
-/// The text after the envelope lines and comments at the start of a file.
+/// Returns the text after the envelope lines and comments at the start of a file.
 fn program_source<'t>(text: &'t str, name: &'t str) -> Source<'t> {
     let head_bytes: usize =
         text.split_inclusive('\n').take_while(|line| line.starts_with(LINE_PREFIX) || is_comment(line)).map(str::len).sum();
@@ -594,12 +604,14 @@ fn with_text_position<P: Payload>(error: Box<Diagnostic>, bytes: &[u8], name: &s
     }
 }
 
+/// Returns the text of a file, or an error with the offset of the first byte that is not UTF-8.
 fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     std::str::from_utf8(bytes).map_err(|error| {
         Diagnostic::invalid("ENV006", format!("{name} is not UTF-8 text")).in_input(name, Some(error.valid_up_to() as u64))
     })
 }
 
+/// The error for a RON text that does not parse, with its line and column.
 fn ron_error(text: &str, name: &str, error: &ron::error::SpannedError) -> Box<Diagnostic> {
     let (line, column) = (error.span.start.line, error.span.start.col);
     let excerpt = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();

@@ -2,8 +2,10 @@
 //!
 //! A [`Body`] holds ops of a format's op enum `O` and values of its type enum `T`. Ops are in blocks, blocks in regions, regions in
 //! ops. Control flow is structured: a region has one block unless a format defines otherwise.
+//!
 //! An op enum has its operands and regions as fields (`AddF { lhs: Value, rhs: Value, .. }`) and implements [`Operation`]. Generic
-//! code walks them; code for one op accesses them by name.
+//! code visits operands and regions through [`Operation`]; code for one op accesses its fields by name.
+//!
 //! See also: MLIR operations, regions and blocks.
 
 use crate::{Arena, Loc};
@@ -15,12 +17,15 @@ crate::entity! {
     pub struct Value = "%";
 }
 crate::entity! {
+    /// An op of a body, by its id.
     pub struct Op = "op";
 }
 crate::entity! {
+    /// A list of ops that execute in order, with arguments.
     pub struct Block = "^";
 }
 crate::entity! {
+    /// A list of blocks inside an op or function.
     pub struct Region = "region";
 }
 
@@ -52,12 +57,14 @@ pub enum Def {
     Argument { block: Block, index: u32 },
 }
 
+/// The type and the definition of a value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ValueNode<T> {
     pub ty: T,
     pub def: Def,
 }
 
+/// An op with its results and its location. `kind` has its operands and regions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpNode<O> {
     pub kind: O,
@@ -65,12 +72,14 @@ pub struct OpNode<O> {
     pub loc: Loc,
 }
 
+/// The arguments and the ops of a block.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BlockNode {
     pub args: Vec<Value>,
     pub ops: Vec<Op>,
 }
 
+/// The blocks of a region.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RegionNode {
     pub blocks: Vec<Block>,
@@ -92,10 +101,12 @@ impl<O, T> Default for Body<O, T> {
 }
 
 impl<O: Operation, T> Body<O, T> {
+    /// Creates a region that is in no op yet.
     pub fn new_region(&mut self) -> Region {
         self.regions.push(RegionNode::default())
     }
 
+    /// Creates a block at the end of a region.
     pub fn new_block(&mut self, region: Region) -> Block {
         let block = self.blocks.push(BlockNode::default());
         self.regions[region].blocks.push(block);
@@ -119,13 +130,14 @@ impl<O: Operation, T> Body<O, T> {
         self.ops.push(OpNode { kind, results, loc })
     }
 
+    /// Creates an op at the end of a block.
     pub fn append(&mut self, block: Block, kind: O, results: impl IntoIterator<Item = T>, loc: Loc) -> Op {
         let op = self.new_op(kind, results, loc);
         self.blocks[block].ops.push(op);
         op
     }
 
-    /// Maps each op through `f`, which must keep its operands and regions.
+    /// Replaces each op by the result of `f`, which must keep the operands and regions of the op.
     pub fn map_ops<P: Operation>(self, f: impl Fn(O) -> P) -> Body<P, T> {
         let ops = self.ops.into_iter().map(|OpNode { kind, results, loc }| OpNode { kind: f(kind), results, loc }).collect();
         Body { ops, values: self.values, blocks: self.blocks, regions: self.regions }
@@ -153,13 +165,14 @@ impl<O: Operation, T> Body<O, T> {
         self.regions[region].blocks[0]
     }
 
+    /// The last op of a block, if it is a terminator.
     pub fn terminator(&self, block: Block) -> Option<Op> {
         self.blocks[block].ops.last().copied().filter(|op| self.ops[*op].kind.is_terminator())
     }
 
     /// All ops in a region and its nested regions, in program order. An op comes before the ops of its regions.
     pub fn walk(&self, region: Region) -> Vec<Op> {
-        // No recursion: the input decides the nesting depth.
+        // A stack instead of recursion, because the input decides the nesting depth.
         let mut out = Vec::new();
         let mut stack: Vec<Op> = Vec::new();
         let push_region = |stack: &mut Vec<Op>, region: Region| {
@@ -197,9 +210,8 @@ impl<O: Operation, T> Body<O, T> {
         }
     }
 
-    /// Checks the structural invariants of every IR and returns the first violation.
-    /// Ids are in range. No op is in two blocks, no block in two regions, no region in two ops. Definitions dominate uses, and
-    /// terminators are last in their blocks.
+    /// Checks the structural invariants of every IR, and returns the first violation as an error: ids are in range. No op is in two
+    /// blocks, no block in two regions, no region in two ops. Definitions dominate uses, and terminators are last in their blocks.
     pub fn verify_structure(&self, root: Region) -> Result<(), String> {
         crate::ir_verify::verify_structure(self, root)
     }

@@ -1,10 +1,11 @@
-//! The structural verifier of [`crate::ir::Body`]: the invariants that indexing relies on.
+//! The structural verifier of [`crate::ir::Body`]. Code that runs later relies on these invariants, and indexes without checks.
 
 use crate::entity::Entity;
 use crate::ir::{Block, Body, Def, Op, Operation, Region, Value};
 
-/// Walks the tree with an explicit stack and rejects entities that it reaches twice. A value is visible from its definition to the
-/// end of its block, also in the regions of later ops of the block.
+/// Checks a body and returns the first violation as an error. The check walks the tree of regions with an explicit stack, and
+/// rejects entities that it reaches twice. A value is visible from its definition to the end of its block, also in the regions of
+/// later ops of the block.
 pub(crate) fn verify_structure<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
     check_ids(body, root)?;
     let mut walk = Walk {
@@ -17,7 +18,7 @@ pub(crate) fn verify_structure<O: Operation, T>(body: &Body<O, T>, root: Region)
     walk.run(root)
 }
 
-/// Checks that ids are in range, and that each value knows its definition.
+/// Checks that ids are in range, and that the `def` of each value names the op or block that lists the value.
 fn check_ids<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
     let check = |ok: bool, referenced: &dyn std::fmt::Display, referrer: &dyn std::fmt::Display| {
         if ok { Ok(()) } else { Err(format!("{referrer} refers to {referenced}, which does not exist")) }
@@ -56,11 +57,13 @@ fn check_ids<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), Str
     Ok(())
 }
 
+/// The state of the walk over a body. The vectors are indexed by id.
 struct Walk<'a, O, T> {
     body: &'a Body<O, T>,
     region_seen: Vec<bool>,
     block_seen: Vec<bool>,
     op_seen: Vec<bool>,
+    /// Whether the op at which the walk is may use each value.
     visible: Vec<bool>,
 }
 
@@ -76,6 +79,7 @@ struct Frame {
 }
 
 impl<O: Operation, T> Walk<'_, O, T> {
+    /// Checks all ops in `root` and its nested regions.
     fn run(&mut self, root: Region) -> Result<(), String> {
         let mut stack = Vec::new();
         self.enter_region(root, &mut stack)?;
@@ -104,6 +108,7 @@ impl<O: Operation, T> Walk<'_, O, T> {
         Ok(())
     }
 
+    /// Checks an op's parent, its operands, and its position in the block if it is a terminator.
     fn check_op(&mut self, op: Op, is_last: bool) -> Result<(), String> {
         let kind = &self.body.ops[op].kind;
         if std::mem::replace(&mut self.op_seen[op.index()], true) {
@@ -124,6 +129,7 @@ impl<O: Operation, T> Walk<'_, O, T> {
         Ok(())
     }
 
+    /// Pushes the frames of the blocks of a region.
     fn enter_region(&mut self, region: Region, stack: &mut Vec<Frame>) -> Result<(), String> {
         if std::mem::replace(&mut self.region_seen[region.index()], true) {
             return Err(format!("{region} has more than one parent"));

@@ -1,8 +1,8 @@
 //! The IR framework under all file formats of the pipeline, independent of their ops.
 //!
-//! A format crate (`tileir`, `tileaa`, `tileas`, `sched`) defines a type enum and an op enum. This crate provides the rest: the SSA
-//! container ([`ir`]), locations ([`loc`]), diagnostics ([`diag`]), the file envelope ([`envelope`]), the binary and RON forms
-//! ([`codec`]) and the text form ([`text`]).
+//! A format crate (`tileir`, `tileaa`, `tileas`, `sched`) defines a type enum and an op enum. This crate provides the rest. The
+//! program: the SSA container ([`ir`]) and locations ([`loc`]). The file: the envelope ([`envelope`]), the binary and RON forms
+//! ([`codec`]) and the text form ([`text`]). Messages: diagnostics ([`diag`]).
 
 pub mod code;
 pub mod codec;
@@ -10,11 +10,11 @@ pub mod diag;
 pub mod entity;
 pub mod envelope;
 pub mod ir;
-mod ir_places;
 mod ir_verify;
 pub mod loc;
 mod loc_text;
 pub mod nearest;
+mod op_blocks;
 pub mod ops;
 pub mod text;
 pub mod union_find;

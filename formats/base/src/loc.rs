@@ -1,7 +1,7 @@
 //! Source locations, and the debug scopes that contain them.
 //!
-//! Invariant: every op has a [`Loc`]; the envelope carries the table from `tile-read` to `tile-link`. Passes give a new op the
-//! location of the op it replaces, or a [`LocData::Fused`] location.
+//! Invariant: every op has a [`Loc`]. A pass gives a new op the location of the op that it replaces, or a [`LocData::Fused`]
+//! location. The envelopes of the stage files carry the table of locations from `tile-read` to `tile-link`.
 
 use crate::Arena;
 use crate::entity::Entity;
@@ -14,7 +14,7 @@ crate::entity! {
     pub struct Loc = "@";
 }
 crate::entity! {
-    /// A file, directory or function name in the table, which many locations and scopes share.
+    /// A file, directory or function name in the table of names. Many locations and scopes share a name.
     pub struct Name = "$";
 }
 crate::entity! {
@@ -22,6 +22,7 @@ crate::entity! {
     pub struct Scope = "!";
 }
 
+/// An entry of the table of locations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LocData {
     Unknown,
@@ -37,9 +38,11 @@ pub enum LocData {
         callee: Loc,
         caller: Loc,
     },
+    /// Several locations, of an op that replaces several ops (MLIR's `FusedLoc`).
     Fused(Vec<Loc>),
 }
 
+/// An entry of the table of scopes, with the fields of the debug-info attributes of Tile IR.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ScopeData {
     File { name: Name, directory: Name },
@@ -57,6 +60,7 @@ pub struct DebugInfo {
 }
 
 impl Loc {
+    /// The location of an op without a source position.
     pub const UNKNOWN: Loc = Loc(0);
 }
 
@@ -67,7 +71,7 @@ impl Default for DebugInfo {
 }
 
 impl DebugInfo {
-    /// A table with one location per line of a file. The id of a location is its line number.
+    /// Returns a table with one location per line of a file. The id of a location is its line number.
     pub fn of_lines(name: &str, lines: usize) -> DebugInfo {
         let mut debug = DebugInfo::default();
         let file = debug.names.push(name.into());
@@ -77,11 +81,11 @@ impl DebugInfo {
         debug
     }
 
-    /// The file, line and column of a location, if it has them. For a call site, this is the position in the callee; for a fused
-    /// location, the first part with a position counts.
+    /// The file, line and column of a location, if it has them. For a call site, returns the position in the callee. For a
+    /// fused location, returns the position of the first part that has one.
     pub fn position(&self, loc: Loc) -> Option<(&str, u32, u32)> {
-        // No recursion, and each part is visited once. Reason: the input decides how deep locations are nested, and parts may be
-        // shared.
+        // No recursion, because the input decides how deep locations are nested. Each part is visited once, because several fused
+        // locations may share a part.
         let (mut loc, mut parts, mut seen) = (loc, Vec::new(), BTreeSet::new());
         loop {
             match self.locs.get(loc)? {
@@ -219,6 +223,7 @@ impl<K: Entity, V> Default for Dedup<K, V> {
 }
 
 impl<K: Entity, V: Clone + Eq + Hash> Dedup<K, V> {
+    /// Adds the next old entry to the table, unless an equal entry exists.
     fn add(&mut self, value: V) {
         let id = *self.ids.entry(value.clone()).or_insert_with(|| self.table.push(value));
         self.new_ids.push(id);
@@ -234,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn positions_are_found_however_locations_are_nested() {
+    fn positions_are_found_in_deeply_nested_locations() {
         let mut debug = DebugInfo::default();
         let file = debug.names.push("k.py".into());
         // Each level doubles the paths to the bottom, an unknown location.
@@ -247,8 +252,8 @@ mod tests {
         for _ in 0..1_000_000 {
             deep = debug.locs.push(LocData::CallSite { callee: deep, caller: Loc::UNKNOWN });
         }
-        let both = debug.locs.push(LocData::Fused(vec![positionless, deep]));
-        assert_eq!(debug.position(both), Some(("k.py", 7, 3)));
+        let fused = debug.locs.push(LocData::Fused(vec![positionless, deep]));
+        assert_eq!(debug.position(fused), Some(("k.py", 7, 3)));
     }
 
     #[test]

@@ -2,18 +2,19 @@
 //! output abbreviates by attribute aliases.
 //!
 //! Clients parse these lines. cuTile Python parses `loc("file":3:7): error:`, but cannot print the resulting exception. A location
-//! with a scope, as in cuTile's own bytecode, does not match this pattern, so cuTile leaves it in the message.
+//! with a scope does not match this pattern, so cuTile prints it as part of the message. The bytecode of cuTile has scopes.
 
 use crate::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 
-/// Maximum bytes and nesting depth of a printed location. Longer texts do not help a reader, and a part that many locations share
-/// is printed once for each of them.
+/// Maximum bytes of a printed location. Reason: a nested location that several locations share is printed once for each of them, so
+/// the text can grow exponentially.
 const MAX_LENGTH: usize = 1 << 14;
+/// Maximum nesting depth of a printed location. It bounds the recursion.
 const MAX_DEPTH: usize = 64;
 
 impl DebugInfo {
-    /// The complete location. `None` if it has no source position, or if it exceeds `MAX_LENGTH` bytes or `MAX_DEPTH` nested
-    /// locations.
+    /// Returns the complete location as text. Returns `None` if the location has no source position, or if it exceeds `MAX_LENGTH`
+    /// bytes or `MAX_DEPTH` nested locations.
     pub fn reference_text(&self, loc: Loc) -> Option<String> {
         self.position(loc)?;
         let mut writer = Writer { debug: self, out: String::new() };
@@ -22,14 +23,15 @@ impl DebugInfo {
     }
 }
 
+/// Writes locations and scopes to `out`. A function returns `None` if the text exceeds a limit.
 struct Writer<'a> {
     debug: &'a DebugInfo,
     out: String,
 }
 
 impl Writer<'_> {
-    /// Writes a location. Only the outermost location has `loc()` around it. A `di_loc` has none, because it is an attribute of the
-    /// dialect.
+    /// Writes a location. Only the outermost location has `loc()` around it. A location with a scope has no outer `loc()`, because
+    /// it is written as the attribute `di_loc` of the dialect.
     fn write_loc(&mut self, loc: Loc, outermost: bool, depth: usize) -> Option<()> {
         if depth > MAX_DEPTH || self.out.len() > MAX_LENGTH {
             return None;
@@ -67,7 +69,8 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// Writes a scope. `with_kind` also writes its kind, for a field that may contain scopes of several kinds.
+    /// Writes a scope, and before it its kind if `with_kind` is set. A field needs the kind if it may contain scopes of several
+    /// kinds.
     fn write_scope(&mut self, scope: Scope, with_kind: bool, depth: usize) -> Option<()> {
         if depth > MAX_DEPTH || self.out.len() > MAX_LENGTH {
             return None;
@@ -175,14 +178,14 @@ mod tests {
 
     /// Expected forms come from NVIDIA's tileiras 13.4.
     #[test]
-    fn locations_are_written_as_nvidia_does() {
+    fn locations_are_written_in_nvidias_notation() {
         let (mut debug, plain, scoped) = example();
         assert_eq!(debug.reference_text(plain).unwrap(), "loc(\"/d/f.py\":1:2)");
-        let in_k = "#cuda_tile.di_loc<loc(\"/d/f.py\":5:6) in #cuda_tile.di_subprogram<file = <\"f.py\" in \"/d\">, line = 3, \
+        let scoped_text = "#cuda_tile.di_loc<loc(\"/d/f.py\":5:6) in #cuda_tile.di_subprogram<file = <\"f.py\" in \"/d\">, line = 3, \
                     name = \"k\", linkageName = \"k@1\", compileUnit = <file = <\"f.py\" in \"/d\">>, scopeLine = 4>>";
-        assert_eq!(debug.reference_text(scoped).unwrap(), in_k);
+        assert_eq!(debug.reference_text(scoped).unwrap(), scoped_text);
         let call = debug.locs.push(LocData::CallSite { callee: scoped, caller: plain });
-        assert_eq!(debug.reference_text(call).unwrap(), format!("loc(callsite({in_k} at \"/d/f.py\":1:2))"));
+        assert_eq!(debug.reference_text(call).unwrap(), format!("loc(callsite({scoped_text} at \"/d/f.py\":1:2))"));
         assert_eq!(debug.reference_text(Loc::UNKNOWN), None);
     }
 

@@ -1,18 +1,19 @@
 //! Spelling suggestions: the candidate closest to a misspelled word.
 
-/// The closest candidate, if its edit distance is at most two fifths of its length. A candidate with fewer than three letters
-/// counts as three.
+/// Returns the closest candidate, if its edit distance is at most two fifths of its length: two edits in five letters. A candidate
+/// with fewer than three letters counts as one with three letters, so one edit is allowed.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let is_near = |candidate: &&str| edit_distance(candidate, word) * 5 <= candidate.chars().count().max(3) * 2;
     candidates.into_iter().filter(is_near).min_by_key(|candidate| edit_distance(candidate, word))
 }
 
-/// `; did you mean 'X'?`, or an empty text if no candidate is near.
+/// Returns `; did you mean 'X'?` for the nearest candidate X, or an empty text if no candidate is near.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"))
 }
 
-/// The Levenshtein distance of two words. Only the first 200 characters of `b` count, which limits the time for a long word.
+/// Returns the Levenshtein distance of two words. Only the first 200 characters of `b` count, which limits the time for a long
+/// word.
 pub fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().take(200).collect());
     let mut row: Vec<usize> = (0..=b.len()).collect();

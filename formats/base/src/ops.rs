@@ -13,8 +13,8 @@
 //! ```
 //! The mnemonic is also the variant's name in the text form. The types of a row's fields determine its operands and regions.
 //!
-//! With `with TYPE` after the enum's name, every row ends in `= EXPRESSION`, which may use the row's fields. The expression is the
-//! op's side effects, and `effects()` returns it. An op without it does not compile.
+//! With `with TYPE` after the enum's name, every row ends in `= EXPRESSION`, which may use the row's fields. The expression
+//! describes the op's side effects, and the function `effects()` returns its value. A row without an expression does not compile.
 //!
 //! ```
 //! use base::ir::Value;
@@ -31,7 +31,7 @@
 
 use crate::ir::{Region, Value};
 
-/// The type of an op's field, which may contain operands and regions.
+/// The type of a field of an op. The functions call `f` for each operand or region that the field contains.
 pub trait Field {
     fn values(&self, _f: &mut dyn FnMut(Value)) {}
     fn values_mut(&mut self, _f: &mut dyn FnMut(&mut Value)) {}

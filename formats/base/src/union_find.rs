@@ -1,10 +1,11 @@
 //! Union-find over the indices `0..len`. The smallest index of a set represents it, so results do not depend on the order of joins.
 
+/// The parent of each index; the parent of a representative is the representative itself.
 #[derive(Clone, Debug)]
 pub struct UnionFind(Vec<usize>);
 
 impl UnionFind {
-    /// Each index is a set of its own.
+    /// Creates a set for each index below `len`.
     pub fn new(len: usize) -> UnionFind {
         UnionFind((0..len).collect())
     }

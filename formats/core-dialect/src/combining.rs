@@ -15,9 +15,9 @@ pub fn single_commutative_op<O: CoreDialectOp, T>(body: &Body<O, T>, region: Reg
         .then_some(*kind)
 }
 
-/// Returns whether a thread combines its elements at even positions separately from its elements at odd positions, until two
-/// results are left. Reason: neighbouring registers then form the pairs of packed instructions. For other operations, a thread
-/// combines neighbouring elements with each other.
+/// Returns whether a thread first combines its elements at even positions into one result, and those at odd positions into another.
+/// Reason: neighbouring registers then form the pairs of packed instructions (`add.f32x2`). For other operations, a thread combines
+/// neighbouring elements with each other.
 pub fn combines_evens_separately(operation: Option<Binary>) -> bool {
     matches!(operation, Some(Binary::AddF { .. } | Binary::MulF { .. }))
 }

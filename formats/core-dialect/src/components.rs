@@ -16,7 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct OpEffects {
     /// Ids of the memory objects (such as buffers) that the op accesses. All accesses to an object are in one component.
     pub memory_objects: Vec<u32>,
-    /// Whether the result comes from memory, or from another effect that happens once.
+    /// Whether the op loads its result from memory, or has another effect that must not be repeated. Its results belong to a
+    /// component.
     pub is_source: bool,
 }
 
@@ -30,7 +31,7 @@ impl Components {
     }
 }
 
-/// The components of a region, numbered in the order of their first ops. `effects_of` returns the effects of an op, or
+/// Computes the components of a region, numbered in the order of their first ops. `effects_of` returns the effects of an op, or
 /// `None` for an op that belongs to no component.
 pub fn components<O: CoreDialectOp, T>(
     body: &Body<O, T>,
@@ -66,12 +67,12 @@ pub fn components<O: CoreDialectOp, T>(
         union_find.join(from.0 as usize, to.0 as usize);
     }
     let mut component_ids = BTreeMap::new();
-    let component = |op: &Op| {
+    let numbered_component = |op: &Op| {
         let root = union_find.find(*first_node.get(op)?);
         let next = component_ids.len();
         Some((*op, *component_ids.entry(root).or_insert(next)))
     };
-    Components(ops.iter().filter_map(component).collect())
+    Components(ops.iter().filter_map(numbered_component).collect())
 }
 
 /// Returns whether an op only selects which ops execute, and forwards their results.
@@ -86,12 +87,13 @@ fn operands_with_nested<O: CoreDialectOp, T>(body: &Body<O, T>, op: Op) -> Vec<V
     inner.chain([op]).flat_map(|op| body.ops[op].kind.operands()).collect()
 }
 
-/// The values that belong to a component: they come from memory, or are computed from such values.
+/// The values that belong to a component: results of source ops ([`OpEffects::is_source`]), and values computed from them.
 fn component_values<O: CoreDialectOp, T>(
     body: &Body<O, T>,
     effects: &BTreeMap<Op, OpEffects>,
     edges: &[RegionEdge],
 ) -> BTreeSet<Value> {
+    // The values that are computed from each value, or receive it through a region edge.
     let mut derived: BTreeMap<Value, Vec<Value>> = BTreeMap::new();
     edges.iter().for_each(|edge| derived.entry(edge.from).or_default().push(edge.to));
     let (mut component_values, mut worklist) = (BTreeSet::new(), Vec::new());

@@ -10,7 +10,7 @@ use numerics::arith;
 base::plain_fields! { ViewKind, Fact, crate::memory::MemoryOrdering, crate::memory::AtomicMode, crate::memory::MulticastReduction,
 crate::memory::MulticastWrite, crate::memory::MemoryScope, crate::memory::Order }
 
-/// The numbers of CTAs that a cluster may have, in increasing order. The CTAs of a cluster share a tile block.
+/// The numbers of CTAs that a cluster may have, in increasing order. The CTAs of a cluster process one tile block together.
 pub const CLUSTER_SIZES: [u32; 2] = [2, 4];
 
 /// The promise of an `assume` op about its value.
@@ -61,15 +61,15 @@ base::ops! {
         Convert "convert" { kind: arith::Convert, x: Value } = Effect::Nothing,
         /// The elements of `yes` where `cond` is true, and of `no` elsewhere.
         Select "select" { cond: Value, yes: Value, no: Value } = Effect::Nothing,
-        /// The pointer whose address is `x`.
+        /// Converts the address `x`, an i64, to a pointer.
         IntToPtr "int_to_ptr" { x: Value } = Effect::Nothing,
-        /// The address of a pointer, as i64.
+        /// Converts a pointer to its address, an i64.
         PtrToInt "ptr_to_int" { x: Value } = Effect::Nothing,
         /// The same address with another pointee type.
         PtrCast "ptr_cast" { x: Value } = Effect::Nothing,
         /// `ptr + offset * bytes of the pointee`; the offset is signed.
         Offset "offset" { ptr: Value, offset: Value } = Effect::Nothing,
-        /// The value itself; later code may rely on the fact.
+        /// Returns `value` unchanged. The compiler may assume that `fact` holds for it.
         Assume "assume" { value: Value, fact: Fact } = Effect::Nothing,
 
         /// 0, 1, 2, … along the only dimension.
@@ -93,7 +93,7 @@ base::ops! {
         BlockId "block_id" { axis: u32 } = Effect::Nothing,
         /// The number of tile blocks along an axis of the grid.
         BlockCount "block_count" { axis: u32 } = Effect::Nothing,
-        /// The rank of this CTA in its cluster. The CTAs of a cluster share a tile block.
+        /// The rank of this CTA in its cluster. The CTAs of a cluster process one tile block together.
         ClusterRank "cluster_rank" {} = Effect::Nothing,
         /// A strided object in memory. `sizes` and `strides` have a value for each `?` in the type of the result.
         MakeMemRef "make_memref" { base: Value, sizes: Vec<Value>, strides: Vec<Value> } = Effect::Nothing,
@@ -105,14 +105,14 @@ base::ops! {
         ViewShape "view_shape" { view: Value } = Effect::Nothing,
         /// The address of a global of the module.
         GlobalAddress "global_address" { name: String } = Effect::Nothing,
-        /// Allocates memory of this CTA for `count` elements of the result's pointee, until the enclosing region ends.
+        /// Allocates memory of this CTA for `count` elements of the result's pointee type, until the enclosing region ends.
         Alloca "alloca" { count: u64, align: u64, shareable: bool } = Effect::Allocates,
 
-        /// A token that orders its users after no access.
+        /// Creates a token that orders its users after no access.
         MakeToken "make_token" {} = Effect::Nothing,
-        /// A token that orders its users after the accesses of all operands.
+        /// Creates a token that orders its users after the accesses of all operands.
         JoinTokens "join_tokens" { tokens: Vec<Value> } = Effect::Nothing,
-        /// Orders accesses through aliased mappings.
+        /// Orders accesses to the same memory through different mappings of it (aliases).
         AliasFence "alias_fence" { token: Value } = Effect::Orders,
         /// Waits until the grids on which this grid depends are complete (programmatic dependent launch).
         GridWait "grid_wait" { token: Option<Value> } = Effect::Orders,
@@ -134,7 +134,7 @@ base::ops! {
         Yield "yield" terminator { values: Vec<Value> } = Effect::Leaves,
         /// Ends an iteration of the innermost loop. The next iteration receives the values.
         Continue "continue" terminator { values: Vec<Value> } = Effect::Leaves,
-        /// Leaves the innermost `loop`. Its results are the values.
+        /// Leaves the innermost `loop`. The results of the `loop` are the values.
         Break "break" terminator { values: Vec<Value> } = Effect::Leaves,
         /// Ends the function.
         Return "return" terminator {} = Effect::Leaves,
@@ -143,11 +143,12 @@ base::ops! {
         /// the extent. `index` and `extent` are i64. The smallest i64 is a valid index: it stands for an element without access.
         CheckIndex "check_index" { index: Value, extent: Value, message: String } = Effect::Stops,
 
-        /// The number of tile blocks that this CTA processes under cluster launch control (CLC): its own tile block, and the tile
-        /// blocks that it steals from CTAs that have not started. Its only use is the upper bound of a loop from 0 in steps of 1.
+        /// The number of tile blocks that this CTA processes under cluster launch control (CLC). These are its own tile block, and
+        /// the tile blocks that it steals from CTAs that have not started. The only use of the op is the upper bound of a loop from
+        /// 0 in steps of 1.
         ClcBlockCount "clc_block_count" {} = Effect::Nothing,
         /// The index, along an axis, of the tile block that an iteration of the loop over `clc_block_count` processes.
-        /// `iteration` is the counter of that loop.
+        /// `iteration` is the counter of the loop.
         ClcBlockId "clc_block_id" { iteration: Value, axis: u32 } = Effect::Nothing,
     }
 }

@@ -1,7 +1,9 @@
-//! The core dialect, shared by `.aa`, `.as` and `.sched`. Types: tiles, memrefs and views ([`tile`]), memory orders and scopes
-//! ([`memory`]). Ops: the ops with one meaning in all formats ([`core_ops`]). Analyses: persistent loops ([`persistent_loops`]),
-//! loops and conditions ([`structured_ops`]), nesting of regions ([`region_nesting`]), forwarded values ([`region_edges`]), independent parts of a function ([`components`]).
-//! Verifier rules: [`rules`].
+//! The core dialect, shared by `.aa`, `.as` and `.sched`.
+//!
+//! Types: tiles, memrefs and views ([`tile`]), memory orders and scopes ([`memory`]). Ops: the ops with one meaning in all formats
+//! ([`core_ops`]). Control flow: persistent loops ([`persistent_loops`]), loops and conditions ([`structured_ops`]), nesting of
+//! regions ([`region_nesting`]), values that control flow forwards ([`region_edges`]). Analyses: independent parts of a function
+//! ([`components`]), the order in which a reduction combines elements ([`combining`]). Verifier rules: [`rules`].
 
 pub mod combining;
 pub mod components;

@@ -15,7 +15,7 @@ pub enum MemoryOrdering {
     AcqRel,
 }
 
-/// The threads among which the ordering of a non-weak access holds.
+/// The threads among which the ordering of an access holds. A weak access has no scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryScope {
@@ -40,7 +40,7 @@ pub enum AtomicMode {
     Xchg,
 }
 
-/// The operation of a multicast access: a load combines the copies of an element on all devices, a store combines the stored value
+/// The operation of a multicast access. A load combines the copies of an element on all devices. A store combines the stored value
 /// with each copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -104,10 +104,10 @@ pub enum Padding {
     NegInf,
 }
 
-/// The memory ordering of an access, and the threads among which it holds.
+/// The memory ordering of an access, and the threads among which the ordering holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Order {
     pub semantics: MemoryOrdering,
-    /// `None` exactly if the semantics is weak.
+    /// `None` if, and only if, `semantics` is `Weak`.
     pub scope: Option<MemoryScope>,
 }

@@ -1,4 +1,4 @@
-//! Persistent loops. A persistent kernel has a loop over tile blocks: each CTA processes several of them.
+//! Persistent loops. In a persistent kernel, a loop over tile blocks lets each CTA process several tile blocks.
 
 use crate::core_ops::Core;
 use crate::tile::Dense;
@@ -7,8 +7,7 @@ use base::{Body, Value};
 use std::collections::BTreeSet;
 
 /// Returns whether a `for` is the loop of a persistent kernel. Such a loop starts at the block index of the CTA, and advances by
-/// more than one or by the grid size. It ends at a bound that is the same for all CTAs. A persistent kernel launches only as many
-/// CTAs as can be resident. `core` returns the core op of an op.
+/// more than one or by the grid size. It ends at a bound that is the same for all CTAs. `core` returns the core op of an op.
 pub fn is_persistent<O: Operation, T>(body: &Body<O, T>, for_op: Op, core: impl Fn(&O) -> Option<&Core>) -> bool {
     let Some(Core::For { lower, upper, step, .. }) = core(&body.ops[for_op].kind) else { return false };
     let depends_on = |value: Value, is_source: fn(&Core) -> bool| is_computed_from(body, value, &core, is_source);
@@ -19,7 +18,7 @@ pub fn is_persistent<O: Operation, T>(body: &Body<O, T>, for_op: Op, core: impl 
     depends_on_block_id(*lower) && skips_tile_blocks && !depends_on_block_id(*upper)
 }
 
-/// Returns whether an op is a `for` over the tile blocks that a CTA processes under cluster launch control.
+/// Returns whether the op `kind` is a `for` over the tile blocks that a CTA processes under cluster launch control (CLC).
 pub fn is_clc_loop<O: Operation, T>(body: &Body<O, T>, kind: Option<&Core>, core: impl Fn(&O) -> Option<&Core>) -> bool {
     let Some(Core::For { upper, .. }) = kind else { return false };
     body.defining_op(*upper).is_some_and(|op| matches!(core(&body.ops[op].kind), Some(Core::ClcBlockCount {})))

@@ -34,7 +34,7 @@ pub fn edges_of_op<O: CoreDialectOp, T>(body: &Body<O, T>, op: Op) -> Vec<Region
         }
     }
     if let Some(loop_op) = core.as_loop() {
-        let (ends, destinations) = (LoopEnds::of(body, loop_op.body), loop_op.destinations(body, op));
+        let (ends, destinations) = (LoopEnds::find(body, loop_op.body), loop_op.destinations(body, op));
         for values in std::iter::once(loop_op.init).chain(ends.continue_values) {
             destinations.iter().for_each(|to| forward(values, to));
         }
@@ -43,7 +43,7 @@ pub fn edges_of_op<O: CoreDialectOp, T>(body: &Body<O, T>, op: Op) -> Vec<Region
     edges
 }
 
-/// The lists of values that receive the values of a terminator, if it ends `construct` or an iteration of it.
+/// The lists of values that receive the values of a terminator, which leaves the op `construct` or continues this loop.
 pub fn destinations_of_terminator<'a, O: CoreDialectOp, T>(
     body: &'a Body<O, T>,
     construct: Op,
@@ -69,7 +69,7 @@ pub struct LoopEnds<'a> {
 
 impl<'a> LoopEnds<'a> {
     /// Collects the values of the `continue` and `break` ops of a loop.
-    pub fn of<O: CoreDialectOp, T>(body: &'a Body<O, T>, loop_body: Region) -> LoopEnds<'a> {
+    pub fn find<O: CoreDialectOp, T>(body: &'a Body<O, T>, loop_body: Region) -> LoopEnds<'a> {
         let (mut ends, mut worklist) = (LoopEnds { continue_values: Vec::new(), break_values: Vec::new() }, vec![loop_body]);
         while let Some(region) = worklist.pop() {
             for &op in &body.blocks[body.block_of(region)].ops {

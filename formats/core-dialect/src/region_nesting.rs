@@ -12,12 +12,13 @@ pub struct RegionNesting {
     enclosing_ops: BTreeMap<Block, Op>,
     /// The block of each op, by op id.
     block_of: Vec<Option<Block>>,
-    /// For each `if`, loop, reduction or scan, the terminators that leave it or continue it.
+    /// The terminators that leave or continue each `if`, loop, reduction or scan.
     terminators: BTreeMap<Op, Vec<Op>>,
 }
 
 impl RegionNesting {
-    pub fn of<O: CoreDialectOp, T>(body: &Body<O, T>, region: Region) -> RegionNesting {
+    /// Computes the nesting of all regions in `region`.
+    pub fn analyse<O: CoreDialectOp, T>(body: &Body<O, T>, region: Region) -> RegionNesting {
         let ops = body.walk(region);
         let mut enclosing_ops = BTreeMap::new();
         for &op in &ops {
@@ -46,14 +47,14 @@ impl RegionNesting {
         self.terminators.get(&construct).map_or(&[], Vec::as_slice)
     }
 
-    /// The op that a terminator leaves, or whose next iteration it starts. `None` for `return`, and for ops that are not
-    /// terminators.
+    /// The op that a terminator leaves, or the loop whose next iteration the terminator starts. `None` for `return`, and for ops
+    /// that are not terminators.
     pub fn construct_of_terminator<O: CoreDialectOp, T>(&self, body: &Body<O, T>, op: Op) -> Option<Op> {
-        let core = |op: Op| body.ops[op].kind.core();
+        let core_of = |op: Op| body.ops[op].kind.core();
         let mut ancestor = self.parent(op);
         while let Some(construct) = ancestor {
             let is_target = matches!(
-                (core(op), core(construct)),
+                (core_of(op), core_of(construct)),
                 (Some(Core::Yield { .. }), _)
                     | (Some(Core::Continue { .. }), Some(Core::For { .. } | Core::Loop { .. }))
                     | (Some(Core::Break { .. }), Some(Core::Loop { .. }))

@@ -1,7 +1,7 @@
-//! The interface of structured control flow: loops and conditions, without a match on each op.
+//! The interface of structured control flow: loops and conditions.
 //!
-//! Passes use these views instead of patterns on `for`, `loop` and `if`. MLIR's `LoopLikeOpInterface` has the same purpose.
-//! [`crate::region_edges`] lists the values that these ops forward.
+//! Passes use [`LoopOp`] and [`IfOp`] instead of patterns on `for`, `loop` and `if`. MLIR's `LoopLikeOpInterface` has the same
+//! purpose. [`crate::region_edges`] lists the values that loops and conditions forward.
 
 use crate::core_ops::Core;
 use base::ir::{Op, Operation};
@@ -35,8 +35,8 @@ impl LoopOp<'_> {
     pub fn carried_args<'b, O: Operation, T>(&self, body: &'b Body<O, T>) -> &'b [Value] {
         body.blocks[self.block(body)].args.get(self.counter_args()..).unwrap_or_default()
     }
-    /// The lists of values that receive the initial values and the values of each `continue`: the loop-carried arguments and, for a
-    /// `for`, the results, because any iteration may be the last.
+    /// The lists of values that receive the initial values and the values of each `continue`. These are the loop-carried arguments
+    /// and, for a `for`, the results, because any iteration may be the last. `op` is the loop.
     pub fn destinations<'b, O: Operation, T>(&self, body: &'b Body<O, T>, op: Op) -> Vec<&'b [Value]> {
         let results = self.bounds.is_some().then(|| &body.ops[op].results[..]);
         std::iter::once(self.carried_args(body)).chain(results).collect()
@@ -56,6 +56,7 @@ pub struct IfOp {
 }
 
 impl IfOp {
+    /// The two branches.
     pub fn regions(self) -> [Region; 2] {
         [self.then, self.otherwise]
     }
@@ -88,7 +89,8 @@ impl Core {
             _ => None,
         }
     }
-    /// The operands that decide which regions of a structured op run and how often: the bounds of a `for`, the condition of an `if`.
+    /// The operands that decide which regions of a structured op run and how often: the bounds of a `for`, the condition of an
+    /// `if`.
     pub fn conditions(&self) -> Vec<Value> {
         let bounds = self.loop_bounds().map(|bounds| vec![bounds.lower, bounds.upper, bounds.step]);
         bounds.or_else(|| Some(vec![self.as_if()?.cond])).unwrap_or_default()
@@ -113,7 +115,7 @@ impl Core {
     pub fn is_if(&self) -> bool {
         self.as_if().is_some()
     }
-    /// Returns whether the op is a loop or a condition.
+    /// Returns whether the op is a `for`, a `loop` or an `if`.
     pub fn is_structured(&self) -> bool {
         self.is_loop() || self.is_if()
     }

@@ -18,7 +18,7 @@ pub enum Space {
     Global,
     /// Memory of one tile block, from `alloca`.
     Local,
-    /// Either space; only for a pointer converted from an integer or loaded from memory.
+    /// An unknown space. Only pointers that are converted from integers or loaded from memory have it.
     Generic,
 }
 
@@ -48,6 +48,7 @@ pub struct MemRef {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct View {
     pub memref: MemRef,
+    /// The extents of a tile.
     pub tile: Shape,
     /// `dim_map[t]` is the memref dimension that tile dimension `t` runs along.
     pub dim_map: Vec<u32>,
@@ -83,27 +84,31 @@ pub struct Global {
     /// The alignment in bytes.
     pub align: u64,
     pub constant: bool,
+    /// Whether only this module can refer to the global.
     pub private: bool,
     pub loc: Loc,
 }
 
 impl Elem {
+    /// Width of an element in bits; a pointer has 64.
     pub fn bits(self) -> u32 {
         match self {
             Elem::Scalar(scalar) => scalar.bits(),
             Elem::Ptr { .. } => 64,
         }
     }
+    /// Bytes of one element, rounded up.
     pub fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
+    /// The scalar type; `None` for a pointer.
     pub fn scalar(self) -> Option<Scalar> {
         match self {
             Elem::Scalar(scalar) => Some(scalar),
             Elem::Ptr { .. } => None,
         }
     }
-    /// The scalar type whose bits represent the element: a pointer counts as a 64-bit integer.
+    /// The scalar type that has the bits of the element. For a pointer, this is the 64-bit integer type.
     pub fn carrier(self) -> Scalar {
         self.scalar().unwrap_or(Scalar::I64)
     }
@@ -167,7 +172,7 @@ impl TypeText for MemRef {
         format!("memref<{extents}{}, strides: [{}]{space}{scope}>", self.elem, strides.join(", "))
     }
     fn parse(text: &str) -> Option<Self> {
-        let mut type_parts = TypeParts::of(text, "memref")?;
+        let mut type_parts = TypeParts::parse(text, "memref")?;
         let mut extents: Vec<&str> = type_parts.take_first()?.split('x').collect();
         let elem = Scalar::parse(extents.pop()?)?;
         let sizes = extents.into_iter().map(parse_number_or_question_mark).collect::<Option<_>>()?;
@@ -192,7 +197,7 @@ impl TypeText for View {
         format!("view<{}, {}{dims}{kind}{padding}>", tile.join("x"), self.memref.print())
     }
     fn parse(text: &str) -> Option<Self> {
-        let mut type_parts = TypeParts::of(text, "view")?;
+        let mut type_parts = TypeParts::parse(text, "view")?;
         let tile = type_parts.take_first()?;
         let tile: Shape =
             tile.split('x').filter(|extent| !extent.is_empty()).map(|extent| extent.parse().ok()).collect::<Option<_>>()?;
@@ -234,7 +239,7 @@ struct TypeParts<'a> {
 
 impl<'a> TypeParts<'a> {
     /// Splits the text between the brackets at the commas that are outside all inner brackets.
-    fn of(text: &'a str, name: &str) -> Option<TypeParts<'a>> {
+    fn parse(text: &'a str, name: &str) -> Option<TypeParts<'a>> {
         let inner = text.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')?;
         let mut depth = 0i32;
         let parts = inner.split(|c| {
@@ -256,12 +261,13 @@ impl<'a> TypeParts<'a> {
         let index = self.parts.iter().position(|part| value(part).is_some())?;
         value(self.parts.remove(index)?)
     }
+    /// Returns whether all parts were taken.
     fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 }
 
-/// The shape before an element type, such as `8x16x`; empty for a scalar.
+/// Returns the text of a shape before an element type, such as `8x16x`; empty for a scalar.
 pub fn print_shape(shape: &[u32]) -> String {
     shape.iter().map(|dim| format!("{dim}x")).collect()
 }

@@ -7,14 +7,15 @@ use object::read::elf::FileHeader;
 use object::{Endianness, Object, ObjectSection, elf};
 use std::io::Read as _;
 
+/// The flag of an entry that is compressed as one LZ4 block.
 const FLAG_LZ4: u64 = 0x2000;
 /// The flag of an entry that is compressed with zstd.
 const FLAG_ZSTD: u64 = 0x8000;
-/// Maximum bytes of a decompressed entry.
+/// Maximum bytes of a decompressed entry. The limit protects the memory of the host from a damaged or malicious size.
 const MAX_ENTRY_BYTES: u64 = 1 << 30;
 
-/// A PTX module in a container. `architecture` is the number that the container states, such as 90 for sm_90; PTX in the debug
-/// section of a cubin has none.
+/// A PTX module in a container. `architecture` is the number that the container states, such as 90 for sm_90. It is `None` for PTX
+/// in the debug section of a cubin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ptx {
     pub architecture: Option<u32>,
@@ -26,7 +27,8 @@ pub fn is_fatbin(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC.to_le_bytes())
 }
 
-/// Returns the PTX modules in a container, in file order; none if the container has no PTX. `name` is the file's name in messages.
+/// Returns the PTX modules in a container, in file order. The result is empty if the container has no PTX. `name` is the file's
+/// name in messages.
 pub fn ptx(bytes: &[u8], name: &str) -> Result<Vec<Ptx>> {
     let damaged = |what: String| Diagnostic::invalid("CUB004", format!("cannot read the PTX in {name}: {what}"));
     if is_fatbin(bytes) {
@@ -38,7 +40,7 @@ pub fn ptx(bytes: &[u8], name: &str) -> Result<Vec<Ptx>> {
     let Ok(file) = object::File::parse(bytes) else { return Ok(Vec::new()) };
     let mut modules = Vec::new();
     for section in file.sections() {
-        // nvcc puts relocatable device code (`-dc`) into the second section.
+        // nvcc puts relocatable device code (`nvcc -dc`) into `__nv_relfatbin`.
         if matches!(section.name(), Ok(".nv_fatbin" | "__nv_relfatbin")) {
             modules.extend(ptx_of_fatbins(section.data().unwrap_or_default()).map_err(damaged)?);
         }
@@ -46,7 +48,7 @@ pub fn ptx(bytes: &[u8], name: &str) -> Result<Vec<Ptx>> {
     Ok(modules)
 }
 
-/// Returns the PTX that `ptxas -g` stores in a cubin. The section ends each line with a zero byte; the result has newlines.
+/// Returns the PTX that `ptxas -g` stores in a cubin. In the section, a zero byte ends each line; the result has newlines instead.
 fn ptx_of_debug_section(bytes: &[u8]) -> Option<String> {
     type Header = elf::FileHeader64<Endianness>;
     let header = Header::parse(bytes).ok()?;
@@ -58,7 +60,7 @@ fn ptx_of_debug_section(bytes: &[u8]) -> Option<String> {
     Some(text).filter(|text| text.contains(".version"))
 }
 
-/// Reads an integer of N bytes.
+/// Reads a little-endian integer of N bytes at offset `at`. Returns `None` if the file ends before them.
 fn read_little_endian<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     let mut padded = [0; 8];
     padded[..N].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
@@ -76,7 +78,7 @@ fn ptx_of_fatbins(bytes: &[u8]) -> Result<Vec<Ptx>, String> {
     Ok(modules)
 }
 
-/// The cubins of consecutive fatbins.
+/// Returns the cubins in consecutive fatbins.
 pub(crate) fn cubins_of_fatbins(bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     let mut cubins = Vec::new();
     for_each_entry(bytes, KIND_ELF, |_, cubin| {
@@ -86,7 +88,8 @@ pub(crate) fn cubins_of_fatbins(bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     Ok(cubins)
 }
 
-/// Calls `visit` with the architecture and the decompressed payload of each entry of this kind, in all fatbins.
+/// Calls `visit` with the architecture and the decompressed payload of each entry of this kind, in all fatbins in
+/// `bytes`.
 fn for_each_entry(mut bytes: &[u8], kind: u16, mut visit: impl FnMut(u32, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
     let incomplete = || "its fatbin is incomplete".to_string();
     while let Some(at) = bytes.windows(4).step_by(4).position(|word| word == MAGIC.to_le_bytes()) {
@@ -103,7 +106,7 @@ fn for_each_entry(mut bytes: &[u8], kind: u16, mut visit: impl FnMut(u32, Vec<u8
     Ok(())
 }
 
-/// Calls `visit` for the entries of one fatbin, whose bytes after its header are `body`.
+/// Calls `visit` for the entries of kind `requested` in one fatbin. `body` has the bytes after the fatbin's header.
 fn for_each_entry_of_fatbin(
     mut body: &[u8],
     requested: u16,
@@ -135,8 +138,10 @@ fn for_each_entry_of_fatbin(
             visit(
                 architecture,
                 match flags {
-                    flags if flags & FLAG_ZSTD != 0 => zstd(payload, uncompressed_size)?,
-                    flags if flags & FLAG_LZ4 != 0 => lz4(payload, uncompressed_size as usize).ok_or("its LZ4 block is damaged")?,
+                    flags if flags & FLAG_ZSTD != 0 => decompress_zstd(payload, uncompressed_size)?,
+                    flags if flags & FLAG_LZ4 != 0 => {
+                        decompress_lz4(payload, uncompressed_size as usize).ok_or("its LZ4 block is damaged")?
+                    }
                     _ => payload.to_vec(),
                 },
             )?;
@@ -146,7 +151,7 @@ fn for_each_entry_of_fatbin(
     Ok(())
 }
 
-fn zstd(payload: &[u8], uncompressed_size: u64) -> Result<Vec<u8>, String> {
+fn decompress_zstd(payload: &[u8], uncompressed_size: u64) -> Result<Vec<u8>, String> {
     let decoder = ruzstd::decoding::StreamingDecoder::new(payload).map_err(|error| format!("zstd: {error}"))?;
     let mut text = Vec::new();
     decoder.take(uncompressed_size).read_to_end(&mut text).map_err(|error| format!("zstd: {error}"))?;
@@ -155,12 +160,13 @@ fn zstd(payload: &[u8], uncompressed_size: u64) -> Result<Vec<u8>, String> {
 
 /// Decompresses an LZ4 block, which consists of sequences. A sequence has literal bytes and a match. The match repeats bytes of the
 /// output, and may repeat bytes that it wrote itself.
-fn lz4(mut block: &[u8], uncompressed_size: usize) -> Option<Vec<u8>> {
+fn decompress_lz4(mut block: &[u8], uncompressed_size: usize) -> Option<Vec<u8>> {
     fn read_byte(block: &mut &[u8]) -> Option<usize> {
         let (&first, rest) = block.split_first()?;
         *block = rest;
         Some(first.into())
     }
+    /// Returns the length that starts with this nibble of the token. The nibble 15 means that bytes follow, which are added.
     fn read_length(block: &mut &[u8], nibble: usize) -> Option<usize> {
         let mut total = nibble;
         if nibble == 15 {
@@ -212,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn ptx_of_fatbins_plain_and_compressed() {
+    fn plain_and_compressed_fatbins_contain_the_same_ptx() {
         for fatbin in FATBINS {
             assert_eq!(ptx(fatbin, "k.fatbin").expect("it is complete"), [sample_module()]);
         }
@@ -223,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn ptx_of_a_host_object() {
+    fn the_ptx_of_a_host_object_is_found() {
         use object::{Architecture, BinaryFormat, Endianness, SectionKind, write::Object};
         let mut host = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
         let section = host.add_section(Vec::new(), b".nv_fatbin".to_vec(), SectionKind::ReadOnlyData);

@@ -4,23 +4,28 @@
 use base::diag::{Diagnostic, Result};
 use object::{Object, ObjectSection};
 
+/// The first four bytes of a fatbin, as a little-endian number.
 pub(crate) const MAGIC: u32 = 0xba55_ed50;
+/// Size of the header of a fatbin.
 pub(crate) const HEADER_BYTES: u16 = 16;
+/// Size of the header of an entry, without the PTX options.
 pub(crate) const ENTRY_HEADER_BYTES: u32 = 0x40;
+/// The kinds of entries: PTX text, and a cubin (an ELF file).
 pub(crate) const KIND_PTX: u16 = 1;
 pub(crate) const KIND_ELF: u16 = 2;
-/// The bytes of the offset and the empty options that follow the header of an entry with PTX.
+/// Size of the PTX options, which follow the header of an entry with PTX: their offset (8 bytes), then an empty text (8 bytes).
 const PTX_OPTIONS_BYTES: u32 = 16;
-/// Entry flags for 64-bit code, with the host system.
+/// The flags of an entry with 64-bit code for a Linux host.
 const FLAGS_LINUX: u64 = 0x11;
 /// The flags of an entry with 64-bit code for a Windows host.
 const FLAGS_WINDOWS: u64 = 0x41;
+/// The flag of an entry that is compressed with zstd.
 const FLAG_ZSTD: u64 = 0x8000;
 /// Flags of code with architecture-specific (`sm_90a`) and family-specific (`sm_100f`) features.
 const FLAG_ARCHITECTURE_SPECIFIC: u64 = 0x10_0000;
 const FLAG_FAMILY_SPECIFIC: u64 = 0x20_0000;
 
-/// The contents of an entry.
+/// The device code of an entry.
 #[derive(Clone, Copy, Debug)]
 pub enum Code<'a> {
     Cubin(&'a [u8]),
@@ -34,6 +39,7 @@ pub struct Entry<'a> {
     pub code: Code<'a>,
 }
 
+/// The compression of entries. An entry that does not become smaller stays uncompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     None,
@@ -62,11 +68,12 @@ pub fn write(entries: &[Entry], compression: Compression, system: HostSystem) ->
     Ok(out)
 }
 
+/// Appends the header and the code of an entry to `out`.
 fn write_entry(out: &mut Vec<u8>, entry: &Entry, compression: Compression, system: HostSystem) -> Result<()> {
     let (architecture, suffix_flag) = parse_target(entry.target)?;
     let (kind, version, code) = match entry.code {
         Code::Cubin(cubin) => (KIND_ELF, [8, 1], cubin.to_vec()),
-        // The text ends with NUL.
+        // The PTX text of an entry ends with a zero byte.
         Code::Ptx(text) => (KIND_PTX, ptx_version(text)?, [text.as_bytes(), &[0]].concat()),
     };
     let packed = match compression {
@@ -91,7 +98,7 @@ fn write_entry(out: &mut Vec<u8>, entry: &Entry, compression: Compression, syste
     out.extend([architecture, 0, 0].iter().flat_map(|word| word.to_le_bytes()));
     out.extend([flags, 0, unpacked_bytes].iter().flat_map(|word| word.to_le_bytes()));
     if options_bytes > 0 {
-        // The offset of the options, which are empty.
+        // The offset of the options in the entry, and the empty options.
         out.extend(u64::from(ENTRY_HEADER_BYTES + 8).to_le_bytes());
         out.extend(0u64.to_le_bytes());
     }
@@ -100,7 +107,7 @@ fn write_entry(out: &mut Vec<u8>, entry: &Entry, compression: Compression, syste
     Ok(())
 }
 
-/// Returns the number in a target name, 90 for `sm_90a`, and the flag of its suffix.
+/// Returns the number in a target name, such as 90 for `sm_90a`, and the entry flag of the suffix (0 without a suffix).
 fn parse_target(target: &str) -> Result<(u32, u64)> {
     let refuse = || Diagnostic::invalid("LNK021", format!("'{target}' is not a target that a fatbin can name"));
     let number_start = target.find(|c: char| c.is_ascii_digit()).ok_or_else(refuse)?;
@@ -113,7 +120,7 @@ fn parse_target(target: &str) -> Result<(u32, u64)> {
     Ok((digits.parse().map_err(|_| refuse())?, flag))
 }
 
-/// Returns the minor and the major number of the PTX version.
+/// Returns the minor and the major number of the PTX version, in the order of the entry header.
 fn ptx_version(text: &str) -> Result<[u16; 2]> {
     let version = text.lines().find_map(|line| line.trim_start().strip_prefix(".version")).and_then(|version| {
         let (major, minor) = version.trim().split_once('.')?;
@@ -147,11 +154,11 @@ pub fn check_object(bytes: &[u8]) -> std::result::Result<(), String> {
     file.sections().try_for_each(|section| section.data().map(|_| ())).map_err(incomplete)
 }
 
-/// Offset of the fatbin's address in the wrapper, in bytes.
-pub const WRAPPER_POINTER: u64 = 8;
+/// Offset of the fatbin's address in the result of [`wrapper`], in bytes.
+pub const WRAPPER_FATBIN_OFFSET: u64 = 8;
 
-/// Returns the 24-byte structure through which the CUDA runtime finds a fatbin: magic, version, address of the fatbin, zero. A
-/// relocation fills the address.
+/// Returns the 24-byte structure through which the CUDA runtime finds a fatbin: magic, version, address of the fatbin, zero. The
+/// address is zero here; a relocation fills it.
 pub fn wrapper() -> Vec<u8> {
     let words = [0x4662_43b1u32, 1, 0, 0, 0, 0];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()

@@ -1,8 +1,8 @@
-//! The cubin: a GPU's ELF file, as ptxas writes it.
+//! Cubins: ELF files with machine code for a GPU, as ptxas writes them.
 //!
 //! This crate reads a cubin's properties ([`read()`], [`print()`]), puts cubins into a [`fatbin`], and writes an object file with a
-//! fatbin ([`write_link_object`]). [`ptx()`] finds PTX in a fatbin, host object or cubin. [`program`] embeds the program in a cubin,
-//! so that a CPU can execute its kernels. The crate generates no machine code; only ptxas does.
+//! fatbin ([`write_link_object`]). [`ptx()`] finds PTX in a fatbin, host object or cubin. [`program`] embeds the program in a
+//! cubin, so that a CPU can execute its kernels. The crate generates no machine code; only ptxas does.
 
 mod embedded;
 pub mod fatbin;

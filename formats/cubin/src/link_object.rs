@@ -21,7 +21,7 @@ pub fn write_link_object(fatbin: &[u8], symbol: &str, processor: HostProcessor, 
         HostProcessor::X86_64 => Architecture::X86_64,
         HostProcessor::Aarch64 => Architecture::Aarch64,
     };
-    // Tools that list the device code of a host program search these sections.
+    // `cuobjdump` and similar tools find the device code of a host program in the section with this name.
     let (format, fatbin_section, constant_section) = match system {
         HostSystem::Linux => (BinaryFormat::Elf, ".nv_fatbin", ".rodata"),
         HostSystem::Windows => (BinaryFormat::Coff, ".nv_fatb", ".rdata"),

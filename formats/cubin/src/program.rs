@@ -1,9 +1,10 @@
 //! The program in a cubin: the files from which a CPU can execute its kernels, in the section [`SECTION`].
 //!
-//! The section is an ELF note. Each entry has the name `Tileworks` and the type [`NOTE_TYPE`]. Its description is the file's
-//! size, in eight bytes, and then the file, compressed with zstd. The driver of a GPU ignores the section. A file is Tile IR
-//! bytecode, a stage file or PTX. Its first bytes identify the format. A *CPU module* is a cubin that consists of this section: it
-//! has no machine code.
+//! The section consists of ELF notes, one for each file. Each note has the name `Tileworks` and the type [`NOTE_TYPE`]. Its
+//! description is the size of the file, in eight bytes, and then the file, compressed with zstd. CUDA's driver ignores the section.
+//!
+//! A file is Tile IR bytecode, a stage file (the output of a stage of the compiler) or PTX. Its first bytes identify the format. A
+//! *CPU module* is a cubin that has only this section: it has no machine code.
 
 use base::diag::{Diagnostic, Result};
 use object::read::elf::{FileHeader, SectionHeader};
@@ -12,18 +13,18 @@ use std::io::Read as _;
 
 /// The name of the section that holds the program.
 pub const SECTION: &str = ".note.tileworks";
-/// The name of each entry of the section, padded to a multiple of four bytes.
+/// The name of each note, padded to a multiple of four bytes.
 const NOTE_OWNER: &[u8; 12] = b"Tileworks\0\0\0";
-/// The type of each entry of the section.
+/// The type of each note. Only this project defines types for the name `Tileworks`, so the number is arbitrary.
 const NOTE_TYPE: u32 = 1;
-/// Size limit of one embedded file, in bytes.
+/// Maximum bytes of one embedded file. The limit protects the memory of the host from a damaged or malicious size.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// The size of the header of a 64-bit ELF file.
 const HEADER_BYTES: usize = 64;
 /// The size of a section header in a 64-bit ELF file.
 const SECTION_HEADER_BYTES: usize = 64;
-/// The operating-system ABI and its version in the ELF identification of cubins that ptxas 13 writes.
+/// The operating-system ABI, and its version, in the ELF identification of cubins that ptxas 13 writes.
 const OS_ABI: u8 = 0x41;
 const ABI_VERSION: u8 = 8;
 
@@ -34,6 +35,7 @@ const SHT_NOBITS: u32 = 8;
 
 type Header = elf::FileHeader64<Endianness>;
 
+/// The error of [`embed`].
 fn embed_error(reason: impl std::fmt::Display) -> Box<Diagnostic> {
     Diagnostic::invalid("CUB005", format!("cannot embed the program in the cubin: {reason}"))
 }
@@ -53,47 +55,52 @@ pub fn embed(cubin: &[u8], files: &[&[u8]]) -> Result<Vec<u8>> {
     // The section table is inside the file, because `header.sections` has checked it.
     let at = header.e_shoff(endian) as usize;
     let raw = cubin[at..at + section_table.len() * SECTION_HEADER_BYTES].chunks_exact(SECTION_HEADER_BYTES);
-    let mut section_headers: Vec<RawSection> =
-        raw.map(|bytes| RawSection(bytes.try_into().expect("the size of a header"))).collect();
+    let mut section_headers: Vec<RawSectionHeader> =
+        raw.map(|bytes| RawSectionHeader(bytes.try_into().expect("the size of a header"))).collect();
     let name = section_names.len() as u32;
     section_names.extend(SECTION.bytes().chain([0]));
     let notes = encode_notes(files);
-    section_headers.push(RawSection::new(name, SHT_NOTE, append(&mut out, &notes, 4), notes.len()));
+    section_headers.push(RawSectionHeader::new(name, SHT_NOTE, append(&mut out, &notes, 4), notes.len()));
     section_headers[names_index].set_range(append(&mut out, &section_names, 1), section_names.len());
-    let table_start = append(&mut out, &section_headers.iter().flat_map(RawSection::bytes).collect::<Vec<_>>(), 8);
+    let table_start = append(&mut out, &section_headers.iter().flat_map(RawSectionHeader::bytes).collect::<Vec<_>>(), 8);
+    // The header's fields `e_shoff` and `e_shnum`.
     out[0x28..0x30].copy_from_slice(&(table_start as u64).to_le_bytes());
     out[0x3c..0x3e].copy_from_slice(&(section_headers.len() as u16).to_le_bytes());
     Ok(out)
 }
 
-/// A CPU module: a cubin without machine code, from which only a CPU can execute the program.
+/// Returns a CPU module: a cubin without machine code, whose program only a CPU can execute.
 pub fn cpu_module(files: &[&[u8]]) -> Vec<u8> {
     let mut out = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, OS_ABI, ABI_VERSION];
     out.resize(HEADER_BYTES, 0);
+    // `e_type` (ET_EXEC), `e_machine` and `e_version`.
     out[0x10..0x12].copy_from_slice(&2u16.to_le_bytes());
     out[0x12..0x14].copy_from_slice(&elf::EM_CUDA.0.to_le_bytes());
     out[0x14..0x18].copy_from_slice(&1u32.to_le_bytes());
-    let half = |out: &mut Vec<u8>, at: usize, value: u16| out[at..at + 2].copy_from_slice(&value.to_le_bytes());
-    half(&mut out, 0x34, HEADER_BYTES as u16);
-    half(&mut out, 0x36, 56);
-    half(&mut out, 0x3a, SECTION_HEADER_BYTES as u16);
-    half(&mut out, 0x3c, 3);
-    half(&mut out, 0x3e, 1);
+    let set_u16 = |out: &mut Vec<u8>, at: usize, value: u16| out[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    // `e_ehsize`, `e_phentsize`, `e_shentsize`, `e_shnum` and `e_shstrndx`.
+    set_u16(&mut out, 0x34, HEADER_BYTES as u16);
+    set_u16(&mut out, 0x36, 56);
+    set_u16(&mut out, 0x3a, SECTION_HEADER_BYTES as u16);
+    set_u16(&mut out, 0x3c, 3);
+    set_u16(&mut out, 0x3e, 1);
     let section_names: Vec<u8> = ["", ".shstrtab", SECTION].iter().flat_map(|name| name.bytes().chain([0])).collect();
     let names_at = append(&mut out, &section_names, 1);
     let notes = encode_notes(files);
     let notes_at = append(&mut out, &notes, 4);
     let section_headers = [
-        RawSection::new(0, 0, 0, 0),
-        RawSection::new(1, SHT_STRTAB, names_at, section_names.len()),
-        RawSection::new(1 + ".shstrtab".len() as u32 + 1, SHT_NOTE, notes_at, notes.len()),
+        RawSectionHeader::new(0, 0, 0, 0),
+        RawSectionHeader::new(1, SHT_STRTAB, names_at, section_names.len()),
+        RawSectionHeader::new(1 + ".shstrtab".len() as u32 + 1, SHT_NOTE, notes_at, notes.len()),
     ];
-    let table_start = append(&mut out, &section_headers.iter().flat_map(RawSection::bytes).collect::<Vec<_>>(), 8);
+    let table_start = append(&mut out, &section_headers.iter().flat_map(RawSectionHeader::bytes).collect::<Vec<_>>(), 8);
+    // `e_shoff`.
     out[0x28..0x30].copy_from_slice(&(table_start as u64).to_le_bytes());
     out
 }
 
-/// Returns the files of the program in a cubin, in the order in which [`embed`] received them; none if the cubin has no program.
+/// Returns the files of the program in a cubin, in the order in which [`embed`] received them. The result is empty if the cubin has
+/// no program. `name` is the cubin's name in messages.
 pub fn program_files(cubin: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
     let damaged = |what: &str| Diagnostic::invalid("CUB006", format!("cannot read the program in {name}: {what}"));
     let bad = |error: object::Error| Diagnostic::invalid("CUB001", format!("{name} is not a cubin: {error}"));
@@ -127,7 +134,7 @@ pub fn program_files(cubin: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
 }
 
 /// Computes the size of an ELF file in bytes from its header and section table. Returns `None` if the file does not start with a
-/// 64-bit ELF header. `read_at` reads bytes at an offset, or returns `None` if the file ends before them.
+/// 64-bit ELF header. `read_at(offset, length)` reads bytes of the file. It returns `None` if the file ends before them.
 pub fn elf_file_size(read_at: impl Fn(u64, usize) -> Option<Vec<u8>>) -> Option<u64> {
     let header = read_at(0, HEADER_BYTES)?;
     let parsed = Header::parse(&header[..]).ok()?;
@@ -138,10 +145,11 @@ pub fn elf_file_size(read_at: impl Fn(u64, usize) -> Option<Vec<u8>>) -> Option<
     let mut end = table_start.checked_add(section_count * SECTION_HEADER_BYTES as u64)?.max(segments_end).max(HEADER_BYTES as u64);
     for index in 0..section_count {
         let bytes = read_at(table_start.checked_add(index * SECTION_HEADER_BYTES as u64)?, SECTION_HEADER_BYTES)?;
-        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        // The fields of a section header: `sh_type` at 4, `sh_offset` at 0x18, `sh_size` at 0x20.
+        let read_u64 = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let kind = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
         if kind != SHT_NOBITS {
-            end = end.max(word(0x18).checked_add(word(0x20))?);
+            end = end.max(read_u64(0x18).checked_add(read_u64(0x20))?);
         }
     }
     Some(end)
@@ -153,6 +161,7 @@ fn encode_notes(files: &[&[u8]]) -> Vec<u8> {
     for file in files {
         let mut description = (file.len() as u64).to_le_bytes().to_vec();
         description.extend(ruzstd::encoding::compress_to_vec(*file, ruzstd::encoding::CompressionLevel::Fastest));
+        // The length of the name includes one zero byte, but not the padding.
         for word in [NOTE_OWNER.len() as u32 - 2, description.len() as u32, NOTE_TYPE] {
             out.extend(word.to_le_bytes());
         }
@@ -163,7 +172,8 @@ fn encode_notes(files: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// Decompresses the file in the description of a note. Returns `None` if the description is damaged or the file is too large.
+/// Decompresses the file in the description of a note. Returns `None` if the description is damaged or the file exceeds
+/// [`MAX_FILE_BYTES`].
 fn decode_file(description: &[u8]) -> Option<Vec<u8>> {
     let (size, packed) = description.split_at_checked(8)?;
     let size = u64::from_le_bytes(size.try_into().expect("eight bytes"));
@@ -182,11 +192,11 @@ fn append(out: &mut Vec<u8>, bytes: &[u8], align: usize) -> usize {
 }
 
 /// The bytes of a section header in the file.
-struct RawSection([u8; SECTION_HEADER_BYTES]);
+struct RawSectionHeader([u8; SECTION_HEADER_BYTES]);
 
-impl RawSection {
-    fn new(name: u32, kind: u32, at: usize, size: usize) -> RawSection {
-        let mut raw = RawSection([0; SECTION_HEADER_BYTES]);
+impl RawSectionHeader {
+    fn new(name: u32, kind: u32, at: usize, size: usize) -> RawSectionHeader {
+        let mut raw = RawSectionHeader([0; SECTION_HEADER_BYTES]);
         raw.0[0..4].copy_from_slice(&name.to_le_bytes());
         raw.0[4..8].copy_from_slice(&kind.to_le_bytes());
         raw.set_range(at, size);

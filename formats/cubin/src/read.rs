@@ -52,7 +52,7 @@ pub struct Parameter {
     pub size: u32,
 }
 
-/// Kinds of attributes in `.nv.info` sections.
+/// Kinds of attributes in `.nv.info` sections. NVIDIA's tools print them as `EIATTR_REQNTID`, `EIATTR_FRAME_SIZE` and so on.
 mod attribute {
     pub(super) const REQUIRED_THREADS: u8 = 0x10;
     pub(super) const FRAME_SIZE: u8 = 0x11;
@@ -60,13 +60,14 @@ mod attribute {
     pub(super) const PARAMETER_BYTES: u8 = 0x19;
     pub(super) const REGISTERS: u8 = 0x2f;
     pub(super) const CTAS_PER_CLUSTER: u8 = 0x3d;
-    pub(super) const PARAMETER_2: u8 = 0x45;
+    /// The newer form of `PARAMETER`, with a larger limit for the size.
+    pub(super) const PARAMETER_V2: u8 = 0x45;
     pub(super) const LANGUAGE: u8 = 0x66;
 }
 
 type Header = elf::FileHeader64<Endianness>;
 
-/// A section. `bytes` is empty if the section only reserves memory; `size` is the size of that memory too.
+/// A section. If the section only reserves memory, `bytes` is empty and `size` is the number of reserved bytes.
 struct Section<'a> {
     name: &'a str,
     bytes: &'a [u8],
@@ -136,10 +137,10 @@ fn cubin_of_sections<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> 
             cubin.target = rest.split(' ').next().unwrap_or(rest).trim().to_string();
         }
     }
-    // The attributes in `.nv.info`, by kernel name and kind.
+    // The 32-bit values of the attributes in `.nv.info`, by kernel name and kind.
     let mut module_attributes: BTreeMap<(&str, u8), u32> = BTreeMap::new();
     for (kind, value) in find(".nv.info").map(|section| parse_attributes(section.bytes)).unwrap_or_default() {
-        if let (Some(symbol), Some(number)) = (word(&value, 0), word(&value, 4)) {
+        if let (Some(symbol), Some(number)) = (read_u32(&value, 0), read_u32(&value, 4)) {
             symbol_name(symbol).map(|name| module_attributes.insert((name, kind), number));
         }
     }
@@ -159,14 +160,15 @@ fn cubin_of_sections<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> 
 }
 
 impl Kernel {
+    /// Sets the property that an attribute of the kernel states. Ignores attributes of other kinds.
     fn add_attribute(&mut self, kind: u8, value: &[u8]) {
         match kind {
-            attribute::REQUIRED_THREADS => self.required_threads = Some(extents(value)),
-            attribute::CTAS_PER_CLUSTER => self.cluster = Some(extents(value)),
-            attribute::LANGUAGE => self.language = word(value, 0),
-            attribute::PARAMETER_BYTES => self.parameter_bytes = half(value, 0).unwrap_or(0),
-            attribute::PARAMETER | attribute::PARAMETER_2 => {
-                let (Some(offset), Some(packed)) = (half(value, 6), word(value, 8)) else { return };
+            attribute::REQUIRED_THREADS => self.required_threads = Some(read_extents(value)),
+            attribute::CTAS_PER_CLUSTER => self.cluster = Some(read_extents(value)),
+            attribute::LANGUAGE => self.language = read_u32(value, 0),
+            attribute::PARAMETER_BYTES => self.parameter_bytes = read_u16(value, 0).unwrap_or(0),
+            attribute::PARAMETER | attribute::PARAMETER_V2 => {
+                let (Some(offset), Some(packed)) = (read_u16(value, 6), read_u32(value, 8)) else { return };
                 // The older kind stores the size in the upper 14 bits, the newer kind in the lower 16 bits.
                 let size = if kind == attribute::PARAMETER { packed >> 18 } else { packed & 0xffff };
                 self.parameters.push(Parameter { offset, size });
@@ -189,17 +191,18 @@ fn parse_attributes(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     parsed
 }
 
-/// Returns the three extents in the value of an attribute.
-fn extents(value: &[u8]) -> [u32; 3] {
-    [0, 4, 8].map(|at| word(value, at).unwrap_or(1))
+/// Returns the three extents (x, y, z) in the value of an attribute. A missing extent is 1.
+fn read_extents(value: &[u8]) -> [u32; 3] {
+    [0, 4, 8].map(|at| read_u32(value, at).unwrap_or(1))
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+/// The 32-bit number at an offset.
+fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4).map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")))
 }
 
 /// The 16-bit number at an offset.
-fn half(bytes: &[u8], at: usize) -> Option<u32> {
+fn read_u16(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 2).map(|b| u32::from(u16::from_le_bytes(b.try_into().expect("two bytes"))))
 }
 

@@ -1,8 +1,9 @@
 //! Element-wise scalar operations of `.tile`, `.aa`, `.as` and `.sched`, and their semantics.
 //!
 //! The enums name the operations. `eval` applies an operation to the bits of one element, `eval_lanes` to all elements of a tile.
-//! If Tile IR does not define a result exactly (approximate functions), the result is correctly rounded, or it is the result of the
-//! host's `f64` function, rounded once. Both are deterministic.
+//! Tile IR does not define the results of approximate functions exactly. Such a result is correctly rounded, or it is the result of
+//! the host's `f64` function, rounded once. Both kinds of results are deterministic.
+//! In all operations, `ftz` replaces operands and results that are subnormal in f32 by zero, as the PTX modifier `.ftz` does.
 
 mod convert;
 mod double;
@@ -26,8 +27,11 @@ pub enum Rounding {
     Zero,
     NegativeInf,
     PositiveInf,
+    /// A fast approximation, as PTX `.approx`. This crate computes the correctly rounded result instead.
     Approx,
+    /// An approximation of nearly full precision, as PTX `div.full`. This crate computes the correctly rounded result instead.
     Full,
+    /// Toward zero, to an integer.
     NearestIntToZero,
     NearestAway,
 }
@@ -40,7 +44,7 @@ pub enum Signedness {
     Signed,
 }
 
-/// The promise of the program that an integer operation does not wrap. The promise does not change the result of an operation.
+/// The kind of integer overflow that, as the program promises, does not occur. This crate ignores the promise: results always wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
@@ -108,6 +112,7 @@ pub enum Binary {
     },
     RemF,
     MaxF {
+        /// Whether the result is NaN if one operand is NaN. Otherwise the result is the other operand.
         propagate_nan: bool,
         ftz: bool,
     },

@@ -1,7 +1,7 @@
-//! Values in every float format: exact decoding, rounding in every direction, and the arithmetic that both need.
+//! Values in every float format: exact decoding, rounding in every direction, and arithmetic for results that are rounded once.
 //!
-//! Invariant: a result is rounded once. Operations on formats up to 32 bits use `f64` with a sticky last bit ("round to odd"). Such
-//! a value rounds to any format of at most 50 significant bits, in any direction, as the exact value would.
+//! Invariant: a result is rounded once. Operations on formats up to 32 bits use `f64` with a sticky last bit ("round to odd"). This
+//! `f64` and the exact value round to the same number, in any direction, in any format of at most 50 significant bits.
 
 use crate::Scalar;
 use crate::arith::Rounding;
@@ -10,14 +10,14 @@ use crate::scalar::{FloatFormat, Special};
 /// The encoding of a number whose magnitude exceeds the largest finite number of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverflowResult {
-    /// The largest finite number if the rounding direction requires it. Otherwise infinity, or NaN in a format without infinity, or
-    /// the largest finite number in a format without both.
+    /// As in IEEE 754: the largest finite number if the rounding direction requires it, otherwise infinity. NaN replaces infinity
+    /// in a format without infinity. The largest finite number replaces both in a format without infinity and NaN.
     Ieee,
     /// The largest finite number, also for infinities.
     Saturate,
 }
 
-/// The distance from 1 to the next larger number of the type.
+/// Returns the distance from 1 to the next larger number of the type.
 pub fn epsilon(ty: Scalar) -> f64 {
     decode(ty, encode(ty, 1.0 + f64::EPSILON, Rounding::PositiveInf, OverflowResult::Ieee)) - 1.0
 }
@@ -28,17 +28,17 @@ pub fn decode(ty: Scalar, bits: u64) -> f64 {
         Scalar::F64 => f64::from_bits(bits),
         Scalar::F32 | Scalar::TF32 => f32::from_bits(bits as u32).into(),
         Scalar::BF16 => f32::from_bits((bits as u32) << 16).into(),
-        // A multiplication moves the exponent; it is exact and also normalises subnormals.
+        // The multiplication by 2^112 corrects the exponent bias (127 - 15). It is exact, and also normalises subnormals.
         Scalar::F16 if bits & 0x7c00 != 0x7c00 => {
             let magnitude = f32::from_bits((bits as u32 & 0x7fff) << 13) * f32::from_bits(0x7780_0000);
             f64::from(f32::from_bits(magnitude.to_bits() | (bits as u32 & 0x8000) << 16))
         }
-        _ => decode_small(ty.float_format().expect("a float type"), bits & ty.mask()),
+        _ => decode_fields(ty.float_format().expect("a float type"), bits & ty.mask()),
     }
 }
 
-/// Decodes a format without a conversion by the host.
-fn decode_small(format: FloatFormat, bits: u64) -> f64 {
+/// Decodes a value of any format field by field, without a conversion instruction of the host.
+fn decode_fields(format: FloatFormat, bits: u64) -> f64 {
     let mantissa = bits & ((1 << format.mantissa_bits) - 1);
     let max_exponent = (1 << format.exponent_bits) - 1;
     let exponent = bits >> format.mantissa_bits & max_exponent;
@@ -69,7 +69,7 @@ fn multiply_by_power_of_two(x: f64, exponent: i32) -> f64 {
     x * f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
-/// The bits of the largest finite number.
+/// Returns the bits of the largest finite number of a float type.
 pub fn largest_finite(ty: Scalar) -> u64 {
     let format = ty.float_format().expect("a float type");
     let magnitude_mask = (1u64 << (format.mantissa_bits + format.exponent_bits)) - 1;
@@ -80,8 +80,8 @@ pub fn largest_finite(ty: Scalar) -> u64 {
     }
 }
 
-/// The canonical NaN of arithmetic results: all bits except the sign are set, as on the hardware. In a format without
-/// NaN, the largest finite number.
+/// Returns the canonical NaN of arithmetic results, as GPUs compute it. All bits except the sign are set; in f64, only the highest
+/// bit of the mantissa is set. In a format without NaN, returns the largest finite number.
 pub fn nan(ty: Scalar) -> u64 {
     match ty {
         Scalar::F64 => 0x7ff8_0000_0000_0000,
@@ -119,11 +119,12 @@ pub fn encode(ty: Scalar, value: f64, rounding: Rounding, overflow: OverflowResu
         Scalar::TF32 => (FloatFormat { mantissa_bits: 10, ..ty.float_format().expect("a float type") }, 13),
         _ => (ty.float_format().expect("a float type"), 0),
     };
-    encode_small(format, ty, value, rounding, overflow) << dropped_bits
+    encode_fields(format, ty, value, rounding, overflow) << dropped_bits
 }
 
-/// Encodes a value in a format without a conversion by the host. TF32 bits are in the low 19 bits.
-fn encode_small(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding, overflow: OverflowResult) -> u64 {
+/// Encodes a value that is not NaN field by field, without a conversion instruction of the host. Returns a tf32 value in the low 19
+/// bits.
+fn encode_fields(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding, overflow: OverflowResult) -> u64 {
     let negative = value.is_sign_negative();
     let sign = u64::from(negative && format.signed) << (format.exponent_bits + format.mantissa_bits);
     let limit = if ty == Scalar::TF32 { largest_finite(ty) >> 13 } else { largest_finite(ty) };
@@ -150,7 +151,8 @@ fn encode_small(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding,
     sign | if magnitude > limit { overflow_bits(true) } else { magnitude }
 }
 
-/// The bits of the rounded magnitude. If the exponent is above the format's range, the exponent field overflows into higher bits.
+/// Returns the bits of the rounded magnitude. If the exponent is above the format's range, the exponent field overflows into higher
+/// bits.
 fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding: Rounding) -> u64 {
     let bits = magnitude.to_bits();
     if bits == 0 {
@@ -166,6 +168,7 @@ fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding
     let min_exponent = if has_subnormals { 1 - format.bias } else { -format.bias };
     let quantum = leading_exponent.max(min_exponent) - format.mantissa_bits as i32;
     let shift = quantum - exponent;
+    // `half` is half of the last kept bit, in units of `dropped`.
     let (kept, dropped, half) = if shift <= 0 {
         (significand << -shift.max(-11), 0, 1)
     } else if shift > 60 {
@@ -202,19 +205,20 @@ fn to_odd(result: f64, error: f64) -> f64 {
     f64::from_bits(if is_away_from_zero { bits + 1 } else { bits - 1 })
 }
 
-/// `a + b` rounded to odd.
+/// Returns `a + b` rounded to odd. Knuth's 2Sum computes the error of the sum.
 pub fn add_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
     let rounded_b = sum - a;
     to_odd(sum, (a - (sum - rounded_b)) + (b - rounded_b))
 }
 
-/// `a * b + c` rounded to odd, for `a` and `b` of at most 26 significant bits (every format below `f64`).
+/// Returns `a * b + c` rounded to odd, for `a` and `b` of at most 26 significant bits (every format below `f64`). Their product is
+/// exact in `f64`.
 pub fn fma_odd(a: f64, b: f64, c: f64) -> f64 {
     add_odd(a * b, c)
 }
 
-/// `a / b` rounded to odd.
+/// Returns `a / b` rounded to odd.
 pub fn div_odd(a: f64, b: f64) -> f64 {
     let quotient = a / b;
     if !quotient.is_finite() || quotient == 0.0 || !b.is_finite() {
@@ -224,13 +228,13 @@ pub fn div_odd(a: f64, b: f64) -> f64 {
     to_odd(quotient, if b < 0.0 { -remainder } else { remainder })
 }
 
-/// The square root rounded to odd.
+/// Returns the square root rounded to odd.
 pub fn sqrt_odd(x: f64) -> f64 {
     let root = x.sqrt();
     if !root.is_finite() || root == 0.0 { root } else { to_odd(root, (-root).mul_add(root, x)) }
 }
 
-/// Replaces a subnormal by a zero of its sign, as `.ftz` does with 32-bit operands and results.
+/// Replaces a subnormal f32 by a zero of its sign, as the PTX modifier `.ftz` does with operands and results.
 pub fn flush_f32(bits: u32) -> u32 {
     if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits }
 }
@@ -311,7 +315,7 @@ mod tests {
 
     #[test]
     fn sticky_results_do_not_round_twice() {
-        // 1 + 2^-24 + 2^-60: rounding to `f64` first and then to `f32` would produce the tie.
+        // The sum is 1 + 2^-24 + 2^-60. Rounding it to the nearest `f64` drops 2^-60. Rounding that tie to `f32` would give 1.
         let sum = add_odd(1.0 + 2f64.powi(-24), 2f64.powi(-60));
         assert_eq!(encode(Scalar::F32, sum, Rounding::NearestEven, OverflowResult::Ieee), 0x3f80_0001);
         assert_eq!(encode(Scalar::F32, add_odd(1.0, 1e-200), Rounding::PositiveInf, OverflowResult::Ieee), 0x3f80_0001);

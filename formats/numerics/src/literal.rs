@@ -1,8 +1,8 @@
 //! Numbers in text: `-1`, `0.5`, `1e-5[0x3727C5AC]`.
 //!
-//! Integers are signed decimal numbers. A float is the shortest decimal number that rounds to the float in `f32` (or `f64`). If the
-//! decimal number is not exactly the float, the bits follow in brackets, and the parser uses the bits. Infinities and NaNs have
-//! only the bits.
+//! Integers are signed decimal numbers. The text of a float is the shortest decimal number that identifies it among all `f32`
+//! values (all `f64` values for type `f64`). If this number differs from the exact value, the bits of the float follow in brackets,
+//! and the parser uses the bits. The text of an infinity or a NaN is only the bits.
 
 use crate::arith::Rounding;
 use crate::float;
@@ -29,8 +29,8 @@ pub fn print(scalar: Scalar, bits: u64) -> String {
     }
 }
 
-/// Parses the output of [`print()`], or a number that a person wrote. Rounds a float to nearest even. If the bits in brackets do
-/// not belong to the decimal number, returns `None`.
+/// Parses the output of [`print()`], or a number that a person wrote. Rounds a float to nearest even. Returns `None` if the decimal
+/// number does not round to the bits in brackets.
 pub fn parse(scalar: Scalar, text: &str) -> Option<u64> {
     let hex = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok().filter(|bits| bits & !scalar.mask() == 0);
     if text.starts_with("0x") {
@@ -51,7 +51,7 @@ pub fn parse(scalar: Scalar, text: &str) -> Option<u64> {
     }
 }
 
-/// The bits of the float of this format that is nearest to a decimal number.
+/// Returns the bits of the float that is nearest to a decimal number.
 fn parse_decimal(scalar: Scalar, decimal: &str) -> Option<u64> {
     if !decimal.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
         return None;
@@ -63,7 +63,7 @@ fn parse_decimal(scalar: Scalar, decimal: &str) -> Option<u64> {
     })
 }
 
-/// Returns whether a decimal number in Rust's notation equals the value exactly.
+/// Returns whether a decimal number, as Rust prints an `f64`, equals the value exactly.
 fn is_exact(decimal: &str, value: f64) -> bool {
     let (mantissa, exponent) = decimal.trim_start_matches('-').split_once('e').unwrap_or((decimal.trim_start_matches('-'), "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -71,7 +71,7 @@ fn is_exact(decimal: &str, value: f64) -> bool {
     let (Ok(digits), Ok(exponent)) = (format!("{whole}{fraction}").parse::<u128>(), exponent.parse::<i32>()) else { return false };
     let tens = exponent - fraction.len() as i32;
     let (odd, twos) = odd_mantissa(value.abs());
-    // digits * 10^tens == odd * 2^twos, with negative powers moved to the other side.
+    // Compares digits * 10^tens with odd * 2^twos. Negative powers move to the other side of the equation.
     let scaled = |number: u128, base: u128, power: i32| number.checked_mul(base.checked_pow(power.max(0) as u32)?);
     let left = scaled(digits, 10, tens).and_then(|number| scaled(number, 2, -twos));
     let right = scaled(u128::from(odd), 2, twos).and_then(|number| scaled(number, 10, -tens));
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_as_people_write_them() {
+    fn sample_literals_print_and_parse() {
         let cases = [
             (Scalar::I32, 0xFFFF_FFFF, "-1"),
             (Scalar::I1, 1, "true"),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn every_small_value_reads_back() {
+    fn all_values_of_small_types_round_trip() {
         for scalar in Scalar::ALL.iter().copied().filter(|scalar| scalar.bits() <= 16) {
             for bits in 0..=scalar.mask() {
                 assert_eq!(parse(scalar, &print(scalar, bits)), Some(bits), "{scalar} {bits:#x}");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_values_read_back() {
+    fn random_values_of_wide_types_round_trip() {
         let mut bits = 1u64;
         for _ in 0..200_000 {
             bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -25,7 +25,7 @@ pub enum Special {
     None,
 }
 
-/// A row of the table.
+/// A row of the table of element types.
 struct Row {
     name: &'static str,
     bits: u32,
@@ -33,9 +33,10 @@ struct Row {
     format: Option<FloatFormat>,
 }
 
-/// The width in bits, and the float format of a row.
+/// The part of a row without the name: the width in bits, and the float format.
 type RowFormat = (u32, Option<FloatFormat>);
 
+/// An integer type.
 const fn int(bits: u32) -> RowFormat {
     (bits, None)
 }
@@ -79,7 +80,7 @@ scalars! {
     F16 "f16" = float(5, 10, 15, Special::Ieee),
     BF16 "bf16" = float(8, 7, 127, Special::Ieee),
     F32 "f32" = float(8, 23, 127, Special::Ieee),
-    /// A tf32 value has 19 significant bits, the upper bits of an f32. It is stored as an f32.
+    /// An f32 whose lower 13 bits are zero: sign, 8 exponent bits and 10 mantissa bits remain. It is stored in 32 bits.
     TF32 "tf32" = float(8, 23, 127, Special::Ieee),
     F64 "f64" = float(11, 52, 1023, Special::Ieee),
     F8E4M3FN "f8E4M3FN" = float(4, 3, 7, Special::NanOnly),
@@ -97,10 +98,11 @@ impl Scalar {
     pub fn name(self) -> &'static str {
         self.row().name
     }
-    /// The type with a name in Tile IR text.
+    /// Returns the type with this name in Tile IR text.
     pub fn parse(name: &str) -> Option<Scalar> {
         Self::ALL.iter().copied().find(|scalar| scalar.name() == name)
     }
+    /// Returns whether this is an integer type, including the boolean type `i1`.
     pub fn is_int(self) -> bool {
         self.row().format.is_none()
     }

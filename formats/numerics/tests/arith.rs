@@ -24,8 +24,8 @@ impl Random {
         let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         x ^ x >> 31
     }
-    /// A float of type `ty`. Half of the values have a special exponent: that of zero and the subnormals, that of infinity and NaN,
-    /// or an exponent near that of 1.
+    /// Returns the bits of a random float of type `ty`. Half of the values have a special exponent: of zero and subnormals, of
+    /// infinity and NaN, or near the exponent of 1.
     fn value(&mut self, ty: Scalar) -> u64 {
         let format = ty.float_format().unwrap();
         let bits = self.next() & ty.mask();
@@ -42,12 +42,12 @@ impl Random {
     }
 }
 
-/// The bits of an `apfloat` value, with the canonical NaN of this project.
+/// Returns the bits of an `apfloat` value, with the canonical NaN of `numerics`.
 fn apfloat_bits<F: Float>(ty: Scalar, value: F) -> u64 {
     if value.is_nan() { nan(ty) } else { value.to_bits() as u64 }
 }
 
-/// Compares all float operations on these operands.
+/// Compares all float operations on these operands with `rustc_apfloat`.
 fn check_float_operations<F: Float>(ty: Scalar, [a, b, c]: [u64; 3]) {
     let value = |bits: u64| F::from_bits(u128::from(bits));
     let (x, y, z) = (value(a), value(b), value(c));
@@ -81,7 +81,7 @@ fn check_float_operations<F: Float>(ty: Scalar, [a, b, c]: [u64; 3]) {
 }
 
 #[test]
-fn random_float_operands() {
+fn operations_on_random_floats() {
     let mut random = Random(1);
     for _ in 0..10_000 {
         let mut triple = |ty| [random.value(ty), random.value(ty), random.value(ty)];
@@ -93,7 +93,7 @@ fn random_float_operands() {
 }
 
 #[test]
-fn all_first_operands_of_sixteen_bits() {
+fn operations_on_all_sixteen_bit_first_operands() {
     let mut random = Random(4);
     for a in 0..=0xffff {
         check_float_operations::<Half>(Scalar::F16, [a, random.value(Scalar::F16), random.value(Scalar::F16)]);
@@ -101,7 +101,7 @@ fn all_first_operands_of_sixteen_bits() {
     }
 }
 
-/// Compares the conversions of a value in all rounding directions.
+/// Compares the conversions of a float to another float type, in all rounding directions, with `rustc_apfloat`.
 fn check_conversion<A: Float + FloatConvert<B>, B: Float>(from: Scalar, to: Scalar, bits: u64) {
     for (rounding, round) in ROUNDINGS {
         let result = Convert::FToF { rounding }.eval(from, to, bits);
@@ -149,7 +149,7 @@ fn wide_values_convert_to_floats() {
     }
 }
 
-/// Compares the conversions of an integer to a float.
+/// Compares the conversions of an integer to a float, in all rounding directions, with `rustc_apfloat`.
 fn check_int_to_float<F: Float>(from: Scalar, to: Scalar, bits: u64) {
     for (signedness, value) in [(Signedness::Signed, from.sign_extend(bits).into()), (Signedness::Unsigned, i128::from(bits))] {
         for (rounding, round) in ROUNDINGS {
@@ -160,8 +160,8 @@ fn check_int_to_float<F: Float>(from: Scalar, to: Scalar, bits: u64) {
     }
 }
 
-/// Compares the conversions of a float to an integer. An integer type of at least sixteen bits clamps. A narrower type truncates
-/// from sixteen bits, unless the conversion saturates. NaN becomes 0.
+/// Compares the conversions of a float to an integer with `rustc_apfloat`. An integer type of at least sixteen bits clamps. A
+/// narrower type truncates from sixteen bits, unless the conversion saturates. NaN becomes 0.
 fn check_float_to_int<F: Float>(from: Scalar, to: Scalar, bits: u64) {
     let value = F::from_bits(u128::from(bits));
     for signedness in [Signedness::Signed, Signedness::Unsigned] {
@@ -204,10 +204,10 @@ fn floats_and_integers_convert() {
     }
 }
 
-/// A float is true if it is not zero; NaN is true. NVIDIA's code compares 8-bit floats as integers, so -0 is true for them
-/// (`tests/run/float_to_bool` executes such conversions).
+/// A conversion to `i1` is true for every value except zero, also for NaN. NVIDIA's code compares 8-bit floats as integers, so an
+/// 8-bit -0 is true (`tests/run/float_to_bool` executes such conversions).
 #[test]
-fn floats_are_true_unless_they_are_zero() {
+fn floats_convert_to_true_unless_they_are_zero() {
     for ty in [Scalar::F16, Scalar::BF16, Scalar::F8E4M3FN, Scalar::F8E5M2] {
         let sign = 1 << (ty.bits() - 1);
         for bits in 0..=ty.mask() {
@@ -222,7 +222,7 @@ fn floats_are_true_unless_they_are_zero() {
     }
 }
 
-/// The result of an integer operation, in 128-bit arithmetic, which cannot overflow.
+/// Returns the result of an integer operation, computed in 128-bit arithmetic, which cannot overflow.
 fn integer_oracle(op: Binary, ty: Scalar, a: u64, b: u64) -> i128 {
     let (ua, ub) = (i128::from(a), i128::from(b));
     let (sa, sb) = (i128::from(ty.sign_extend(a)), i128::from(ty.sign_extend(b)));
@@ -281,7 +281,7 @@ fn integer_operations() -> Vec<Binary> {
     operations
 }
 
-/// Compares integer operations and comparisons on two operands.
+/// Compares integer operations and comparisons on two operands with [`integer_oracle`] and Rust's comparisons.
 fn check_integer_operands(operations: &[Binary], ty: Scalar, a: u64, b: u64) {
     for op in operations {
         let (result, expected) = (op.eval(ty, a, b), integer_oracle(*op, ty, a, b) as u64 & ty.mask());
@@ -295,7 +295,7 @@ fn check_integer_operands(operations: &[Binary], ty: Scalar, a: u64, b: u64) {
 }
 
 #[test]
-fn all_pairs_of_small_integers() {
+fn operations_on_all_pairs_of_small_integers() {
     let operations = integer_operations();
     for ty in [Scalar::I1, Scalar::I4, Scalar::I8] {
         for a in 0..=ty.mask() {
@@ -307,7 +307,7 @@ fn all_pairs_of_small_integers() {
 }
 
 #[test]
-fn random_integers() {
+fn operations_on_random_integers() {
     let operations = integer_operations();
     let mut random = Random(6);
     for _ in 0..20_000 {
@@ -325,7 +325,7 @@ fn random_integers() {
 }
 
 #[test]
-fn conversions_of_all_sixteen_bit_integers() {
+fn unary_operations_and_conversions_of_all_i16_values() {
     let overflow = Overflow::None;
     for bits in 0..=0xffff_u64 {
         assert_eq!(Unary::AbsI.eval(Scalar::I16, bits), u64::from((bits as i16).unsigned_abs()));
@@ -388,7 +388,7 @@ fn square_roots_in_every_direction() {
 }
 
 #[test]
-fn f8e8m0_rounds_to_powers_of_two() {
+fn conversions_to_f8e8m0_round_to_powers_of_two() {
     let scale = |value: f32, rounding| Convert::FToF { rounding }.eval(Scalar::F32, Scalar::F8E8M0FNU, u64::from(value.to_bits()));
     assert_eq!(scale(1.0, Rounding::Zero), 127);
     assert_eq!(scale(1.5, Rounding::Zero), 127);

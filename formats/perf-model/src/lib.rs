@@ -1,10 +1,10 @@
 //! Performance numbers of GPUs, as data: `machines/*.toml` has one file per architecture and one per chip. A chip inherits the
 //! numbers of its architecture.
 //!
-//! A number is `name = [value, "trust", "source"]`. Trust `A` means two agreeing measurements, or one that agrees with a
-//! documented hardware rate; `B` one good microbenchmark; `C` a single source, or an inference from a source. A user's file
-//! inherits from any of these files and overrides numbers. [`Machine::set`] overrides one number by its name `section.name`.
-//! Cycles are SM cycles.
+//! A number is `name = [value, "trust", "source"]`. Trust `A` means two agreeing measurements, or one that agrees with a documented
+//! hardware rate. Trust `B` means one good microbenchmark, and `C` a single source or an inference from a source. A user's file
+//! inherits from any of these files and overrides numbers. [`Machine::set`] overrides one number by its name `section.name`. Cycles
+//! are SM cycles.
 
 use base::diag::{Diagnostic, Result};
 use std::collections::BTreeMap;
@@ -21,16 +21,18 @@ pub use rates::{ColumnRate, Rates, machine, rates};
 /// A number with its provenance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number {
+    /// The value. The sections of [`Machine`] state its unit.
     pub value: f64,
     /// The trust in the value: `A`, `B` or `C`, as the module's header defines.
     pub trust: String,
+    /// The document or measurement that gives the value.
     pub source: String,
 }
 
 /// The numbers of a machine, by `section.name`.
 pub(crate) type Numbers = BTreeMap<String, Number>;
 
-/// The built-in files: name, aliases, text.
+/// The built-in machine files: name, aliases, text.
 const FILES: &[(&str, &[&str], &str)] = &[
     ("sm_80", &[], include_str!("../../../machines/sm_80.toml")),
     ("sm_86", &[], include_str!("../../../machines/sm_86.toml")),
@@ -61,7 +63,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub struct Chips {
     /// The most common chip, which predictions use.
     pub typical: &'static str,
-    /// The chip for which the compiler optimizes. If the chips of a target differ, it is the data-centre or workstation chip.
+    /// The chip for which the compiler optimizes: the data-centre or workstation chip if the chips of the target differ.
     pub planned: &'static str,
 }
 
@@ -100,14 +102,14 @@ impl Machine {
             let names: Vec<&str> = names().collect();
             Diagnostic::invalid("MCH001", format!("there is no machine '{name}'; known machines: {}", names.join(", ")))
         };
-        let (name, _, text) = find(name).ok_or_else(unknown)?;
+        let (name, _, text) = find_file(name).ok_or_else(unknown)?;
         Machine::parse(name, text)
     }
 
     /// Parses a chip from the text of a file.
     pub fn parse(name: &str, text: &str) -> Result<Machine> {
         let mut numbers = Numbers::new();
-        merge(name, text, &mut numbers, 0)?;
+        merge_numbers(name, text, &mut numbers, 0)?;
         Machine::from_numbers(name, numbers)
     }
 
@@ -124,21 +126,23 @@ impl Machine {
 }
 
 /// The row of [`FILES`] with a name or alias.
-fn find(name: &str) -> Option<(&'static str, &'static [&'static str], &'static str)> {
+fn find_file(name: &str) -> Option<(&'static str, &'static [&'static str], &'static str)> {
     FILES.iter().copied().find(|(other, aliases, _)| *other == name || aliases.contains(&name))
 }
 
-/// Adds the numbers of a file to `numbers`. They override the numbers that the file inherits, which are added first.
-fn merge(name: &str, text: &str, numbers: &mut Numbers, depth: usize) -> Result<()> {
+/// Adds the numbers of a file to `numbers`, after the numbers that the file inherits. The file's own numbers override inherited
+/// ones.
+fn merge_numbers(name: &str, text: &str, numbers: &mut Numbers, depth: usize) -> Result<()> {
     let wrong = |why: String| Diagnostic::invalid("MCH003", format!("machine '{name}': {why}"));
     let table: toml::Table = text.parse().map_err(|error| wrong(format!("{error}")))?;
     if let Some(parent) = table.get("inherits") {
         let parent = parent.as_str().ok_or_else(|| wrong("'inherits' is not a string".into()))?;
-        let (parent, _, text) = find(parent).ok_or_else(|| wrong(format!("it inherits from the unknown machine '{parent}'")))?;
+        let (parent, _, text) =
+            find_file(parent).ok_or_else(|| wrong(format!("it inherits from the unknown machine '{parent}'")))?;
         if depth > 4 {
             return Err(wrong("it inherits from itself".into()));
         }
-        merge(parent, text, numbers, depth + 1)?;
+        merge_numbers(parent, text, numbers, depth + 1)?;
     }
     for (section, rows) in table.iter().filter(|(key, _)| !matches!(key.as_str(), "inherits" | "about")) {
         let rows = rows.as_table().ok_or_else(|| wrong(format!("'{section}' is not a section")))?;
@@ -146,7 +150,7 @@ fn merge(name: &str, text: &str, numbers: &mut Numbers, depth: usize) -> Result<
             let key_path = format!("{section}.{key}");
             numbers.insert(
                 key_path.clone(),
-                number(row).ok_or_else(|| {
+                parse_number(row).ok_or_else(|| {
                     wrong(format!("'{key_path}' is not [value, \"trust\", \"source\"] with a value of at least 0"))
                 })?,
             );
@@ -156,7 +160,7 @@ fn merge(name: &str, text: &str, numbers: &mut Numbers, depth: usize) -> Result<
 }
 
 /// Parses `[value, "trust", "source"]`.
-fn number(row: &toml::Value) -> Option<Number> {
+fn parse_number(row: &toml::Value) -> Option<Number> {
     let [value, trust, source] = row.as_array()?.as_slice() else { return None };
     let value = value.as_float().or(value.as_integer().map(|value| value as f64)).filter(|value| *value >= 0.0)?;
     Some(Number { value, trust: trust.as_str()?.into(), source: source.as_str()?.into() })

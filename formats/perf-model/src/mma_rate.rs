@@ -7,8 +7,11 @@ pub enum MmaRate {
     F16,
     /// f16 operands and accumulator.
     F16Accumulator,
+    /// tf32 operands.
     Tf32,
+    /// f64 operands.
     F64,
+    /// 8-bit integer operands.
     I8,
     /// 8-bit float operands without block scales.
     F8,
@@ -17,6 +20,7 @@ pub enum MmaRate {
 }
 
 impl MmaRate {
+    /// All classes, in the order of their declaration.
     pub const ALL: [MmaRate; 7] =
         [MmaRate::F16, MmaRate::F16Accumulator, MmaRate::Tf32, MmaRate::F64, MmaRate::I8, MmaRate::F8, MmaRate::BlockScaled];
 }

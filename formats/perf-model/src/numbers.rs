@@ -10,6 +10,7 @@ macro_rules! sections {
         /// The numbers of one chip, from a machine file.
         #[derive(Clone, Debug, PartialEq)]
         pub struct Machine {
+            /// The name of the chip.
             pub name: String,
             /// All numbers with their trust and source, by `section.name`.
             pub numbers: std::collections::BTreeMap<String, Number>,
@@ -57,8 +58,8 @@ sections! {
         shared_cta,
         /// Shared memory and L1 cache of an SM together, in KiB.
         l1,
-        /// The L2 capacity in MB that the accesses of one SM can use. It is less than the total size if each L2 partition
-        /// holds its own copy of the data, as on the A100.
+        /// The L2 capacity in MB that the accesses of one SM can use. This capacity is less than the total size if each L2
+        /// partition holds its own copy of the data, as on the A100.
         l2,
         /// The total L2 capacity in MiB, as the CUDA driver reports it.
         l2_total,
@@ -149,7 +150,7 @@ sections! {
         f8,
         /// 8-bit or 4-bit float operands with block scales.
         scaled,
-        /// f64 operands; for them, an instruction covers 4 elements of K.
+        /// f64 operands. An f64 instruction covers 4 elements of K.
         f64,
         /// Cycles from the issue of an instruction to its result.
         latency,
@@ -229,8 +230,8 @@ sections! {
         l2_latency,
         /// Latency in cycles of a load from device memory.
         memory_latency,
-        /// Cycles by which the latency of a line in the far L2 partition exceeds the mean. In the near partition, it is lower by as
-        /// much.
+        /// Cycles by which the latency of a line in the far L2 partition exceeds the mean. In the near partition, the latency is
+        /// lower than the mean by the same number of cycles.
         far,
         /// Bytes of consecutive addresses that are in one L2 partition.
         slice_interleave,
@@ -281,7 +282,7 @@ sections! {
         barrier_warp,
         /// Cycles from an arrival at an mbarrier to the end of its phase.
         arrive,
-        /// Cycles from the end of a phase to the first instruction of a thread that waited for it.
+        /// Cycles from the end of a phase to the first instruction of a thread that waited for the phase.
         wake,
         /// Cycles of a wait for a phase that has already ended.
         ready,

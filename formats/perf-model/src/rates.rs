@@ -33,18 +33,20 @@ pub struct Rates {
     pub mma_latency: u32,
     /// Cycles of an arithmetic op on a tile.
     pub arithmetic_latency: u32,
-    /// Latency of a load from shared memory.
+    /// Cycles from the issue of a load from shared memory to its result.
     pub shared_latency: u32,
-    /// The latency of global memory for the first byte of a copy.
+    /// The latency of global memory for the first byte of a copy, in cycles.
     copy_latency: u32,
-    /// The additional latency of global memory for each KiB of a copy.
+    /// The additional latency of global memory for each KiB of a copy, in cycles.
     copy_latency_per_kib: u32,
 }
 
 /// The rate of an MMA instruction: the cycles for `rows` rows of A, one column of B and 32 bytes of K.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnRate {
+    /// The rows of A. For `mma.sync`: rows times columns of the instructions that all four sub-partitions execute at once.
     rows: f64,
+    /// The cycles for this number of rows.
     cycles: f64,
 }
 
@@ -55,6 +57,7 @@ impl ColumnRate {
     }
 }
 
+/// Rounds a number to the nearest integer.
 fn to_u32(number: f64) -> u32 {
     number.round() as u32
 }
@@ -74,6 +77,7 @@ impl Rates {
         self.copy_latency + u32::try_from(u64::from(bytes) * u64::from(self.copy_latency_per_kib) / 1024).unwrap_or(u32::MAX / 2)
     }
 
+    /// The rates of a machine, as the planner and the scheduler use them.
     fn new(machine: &Machine) -> Rates {
         let mma = &machine.mma;
         let cycles = |class: MmaRate| match class {
@@ -105,8 +109,8 @@ impl Rates {
     }
 }
 
-/// The machine and the rates of each target. They are computed on first use, because parsing all machines takes longer than
-/// scheduling a small kernel.
+/// The machine and the rates of each target. An entry is computed at its first use, because parsing the files of all machines takes
+/// longer than scheduling a small kernel.
 static PLANNED: LazyLock<BTreeMap<&'static str, OnceLock<(Machine, Rates)>>> =
     LazyLock::new(|| Target::all().map(|target| (target.name, OnceLock::new())).collect());
 
@@ -115,7 +119,8 @@ fn planned_chip(target: Target) -> &'static str {
     chips(target.name).expect("the test `every_target_has_rates` checks that each target has a chip").planned
 }
 
-fn planned(target: Target) -> &'static (Machine, Rates) {
+/// The machine for which the compiler optimizes code of a target, and its rates.
+fn planned_machine_and_rates(target: Target) -> &'static (Machine, Rates) {
     PLANNED[target.name].get_or_init(|| {
         let machine = Machine::named(planned_chip(target)).expect("the built-in machine files are complete");
         let rates = Rates::new(&machine);
@@ -125,12 +130,12 @@ fn planned(target: Target) -> &'static (Machine, Rates) {
 
 /// Returns the chip for which the compiler optimizes code of a target.
 pub fn machine(target: Target) -> &'static Machine {
-    &planned(target).0
+    &planned_machine_and_rates(target).0
 }
 
 /// Returns the rates of a target.
 pub fn rates(target: Target) -> &'static Rates {
-    &planned(target).1
+    &planned_machine_and_rates(target).1
 }
 
 #[cfg(test)]
@@ -138,7 +143,7 @@ mod tests {
     use super::*;
     use target_info::Feature;
 
-    fn of(name: &str) -> &'static Rates {
+    fn rates_of(name: &str) -> &'static Rates {
         rates(Target::parse(name).unwrap())
     }
 
@@ -157,18 +162,18 @@ mod tests {
     /// Multiply-adds per cycle, from data sheets.
     #[test]
     fn rates_are_those_of_data_sheets() {
-        let mma_sync = |target, class, bits| of(target).mma(class, bits);
+        let mma_sync = |target, class, bits| rates_of(target).mma(class, bits);
         let column =
             |rate: Option<ColumnRate>, bits: &[u32]| bits.iter().map(|bits| rate.unwrap().multiply_adds(*bits)).collect::<Vec<_>>();
         let of_sm_80 = [(MmaRate::I8, 8), (MmaRate::F16, 16), (MmaRate::Tf32, 32), (MmaRate::F64, 64)];
         assert_eq!(of_sm_80.map(|(class, bits)| mma_sync("sm_80", class, bits)), [2048, 1024, 512, 64]);
-        assert_eq!(column(of("sm_90").wgmma, &[8, 16, 32]), [4096, 2048, 1024]);
-        assert_eq!(column(of("sm_100").tcgen05, &[4, 8, 16, 32]), [16384, 8192, 4096, 2048]);
+        assert_eq!(column(rates_of("sm_90").wgmma, &[8, 16, 32]), [4096, 2048, 1024]);
+        assert_eq!(column(rates_of("sm_100").tcgen05, &[4, 8, 16, 32]), [16384, 8192, 4096, 2048]);
         assert_eq!(mma_sync("sm_120", MmaRate::F16, 16), 512);
         // RTX PRO 6000: 2000 TFLOPS of dense FP4 by 188 SMs at 2.6 GHz.
         assert_eq!(mma_sync("sm_120", MmaRate::BlockScaled, 4), 2048);
         assert_eq!(mma_sync("sm_120", MmaRate::BlockScaled, 8), 1024);
-        assert_eq!((of("sm_80").multiply_add, of("sm_89").multiply_add, of("sm_103").exponential), (64, 128, 32));
-        assert_eq!(of("sm_90").copy_latency(16384), 900 + 16 * 36);
+        assert_eq!((rates_of("sm_80").multiply_add, rates_of("sm_89").multiply_add, rates_of("sm_103").exponential), (64, 128, 32));
+        assert_eq!(rates_of("sm_90").copy_latency(16384), 900 + 16 * 36);
     }
 }

@@ -9,8 +9,8 @@
 const UNKNOWN_TRIPS_FACTOR: u32 = 4;
 /// Maximum machine instructions of a loop body that `ptxas` unrolls although the trip count is unknown.
 pub const MAX_BODY_INSTRUCTIONS: f64 = 47.0;
-/// Maximum machine instructions of all iterations of a loop that `ptxas` unrolls completely. This is a lower bound: `ptxas` accepts
-/// up to 1,400 instructions if there are many iterations.
+/// Maximum machine instructions of all iterations of a loop that `ptxas` unrolls completely. The number is a lower bound: `ptxas`
+/// accepts up to 1,400 instructions if there are many iterations.
 const MAX_UNROLLED_INSTRUCTIONS: f64 = 500.0;
 
 /// The number of iterations of a loop that `ptxas` unrolls: 1 if none. `trips` is the trip count, if it is constant.

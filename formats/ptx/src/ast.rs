@@ -64,9 +64,13 @@ pub enum Item {
 pub enum Linkage {
     /// No directive.
     None,
+    /// `.visible`: other modules can use the name.
     Visible,
+    /// `.extern`: another module defines the name.
     Extern,
+    /// `.weak`: a definition of the name in another module may replace this one.
     Weak,
+    /// `.common`: the linker merges all definitions of the name.
     Common,
 }
 
@@ -85,7 +89,7 @@ pub struct Variable {
     pub ty: Type,
     pub pointer: Option<Pointer>,
     pub name: String,
-    /// Array extents; `None` for an empty bracket (`a[]`).
+    /// Array extents; `None` for empty brackets (`a[]`).
     pub dims: Vec<Option<u64>>,
     /// The values of the initialiser; empty without one.
     pub init: Vec<Value>,
@@ -94,8 +98,8 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// Returns the size of the variable in bytes, or `None` if it overflows. The number of initial values replaces an empty
-    /// bracket.
+    /// Returns the size of the variable in bytes, or `None` if the size overflows. For empty brackets, the extent is the number of
+    /// initial values.
     pub fn bytes(&self) -> Option<u64> {
         let element_bytes = u64::from(self.ty.bytes()).checked_mul(self.vector.unwrap_or(1).into())?;
         self.dims.iter().try_fold(element_bytes, |total, dim| total.checked_mul(dim.unwrap_or(self.init.len() as u64)))
@@ -105,7 +109,9 @@ impl Variable {
 /// `.ptr .space .align N` of a parameter: the state space that the pointer points to, and the alignment in bytes of its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pointer {
+    /// The state space that the pointer points to; `None` for generic addresses.
     pub space: Option<Space>,
+    /// The alignment of the target in bytes.
     pub align: Option<u32>,
 }
 
@@ -170,13 +176,16 @@ pub struct Directive {
 /// A line of a debug section.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SectionLine {
+    /// A label, to which other data refers.
     Label(String),
+    /// Values of one type, such as `.b8 1, 2`.
     Data { ty: Type, values: Vec<Value> },
 }
 
 /// A statement in the body of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
+    /// `name:`
     Label {
         line: Line,
         name: String,
@@ -190,6 +199,7 @@ pub enum Statement {
     Variable(Variable),
     /// Statements in braces, which have a scope of their own.
     Block(Vec<Statement>),
+    /// A `.loc` or `.loc_intermediate`.
     Location(Location),
     /// `.pragma "…";`
     Pragma(Vec<String>),
@@ -211,6 +221,7 @@ pub enum Statement {
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegisterName {
     pub name: String,
+    /// The number of registers in angle brackets; `None` without brackets.
     pub count: Option<u32>,
 }
 
@@ -219,8 +230,11 @@ pub struct RegisterName {
 pub struct Location {
     /// Whether the directive is `.loc_intermediate` instead of `.loc`.
     pub intermediate: bool,
+    /// The index of the `.file` directive.
     pub file: u64,
+    /// The line in the file, from 1.
     pub row: u64,
+    /// The column in the line, from 1.
     pub column: u64,
     /// The call site, if the code is in an inlined function.
     pub inlined: Option<Inlined>,
@@ -229,10 +243,15 @@ pub struct Location {
 /// `function_name` and `inlined_at` of a location: the label and offset of the function's name, and the position of the call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inlined {
+    /// The label of the function's name in a debug section.
     pub function: String,
+    /// The offset of the name from the label, in bytes.
     pub offset: i64,
+    /// The index of the `.file` directive of the call.
     pub file: u64,
+    /// The line of the call.
     pub row: u64,
+    /// The column of the call.
     pub column: u64,
 }
 
@@ -240,9 +259,11 @@ pub struct Inlined {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instruction {
     pub line: Line,
+    /// The predicate that decides whether the instruction executes.
     pub guard: Option<Guard>,
     /// The name without modifiers: `ld` of `ld.global.b32`.
     pub opcode: String,
+    /// The words after the dots, in order.
     pub modifiers: Vec<Modifier>,
     pub operands: Vec<Operand>,
 }
@@ -250,7 +271,9 @@ pub struct Instruction {
 /// The predicate of an instruction: `@%p1` or `@!%p1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
+    /// Whether the instruction executes if the predicate is false.
     pub negated: bool,
+    /// The predicate register.
     pub register: String,
 }
 

@@ -1,8 +1,13 @@
 //! Semantic checks of a parsed module.
 //!
-//! Rules: every instruction exists and has a valid operand count; every name is declared once and visible where it is used; labels
-//! belong to the same function; a guard is a predicate; registers of plain arithmetic have the width of the instruction's type; an
-//! entry returns nothing; addresses are 64-bit.
+//! Rules:
+//! - Every instruction exists and has a valid operand count.
+//! - Every name is declared once, and visible where it is used.
+//! - A label is used only in its own function.
+//! - A guard is a predicate.
+//! - Registers of plain arithmetic have the width of the instruction's type.
+//! - An entry returns nothing.
+//! - Addresses have 64 bits.
 
 use crate::ast::*;
 use crate::table::opcode;
@@ -33,6 +38,7 @@ pub fn check(module: &Module) -> Vec<Diagnostic> {
 
 /// The state of the checks of one module.
 struct Checker {
+    /// The errors found so far.
     errors: Vec<Diagnostic>,
     /// The global names, each with whether it is declared but not defined.
     globals: BTreeMap<String, bool>,
@@ -41,8 +47,11 @@ struct Checker {
 /// The kind of object that a name refers to in a function.
 #[derive(Clone, Copy, PartialEq)]
 enum NameKind {
+    /// A register, with its type.
     Register(Type),
+    /// A variable, parameter or function.
     Variable,
+    /// A label, or a table of branch targets or call prototype.
     Label,
 }
 
@@ -194,6 +203,7 @@ impl Checker {
     /// Checks that the register operands of plain arithmetic have as many bits as the type of the instruction. Shift counts and the
     /// predicate of `selp` have types of their own.
     fn check_widths(&mut self, instruction: &Instruction, scopes: &Scopes) {
+        /// The opcodes whose register operands have the type of the instruction.
         const PLAIN_ARITHMETIC: &[&str] =
             &["add", "sub", "and", "or", "xor", "not", "neg", "min", "max", "fma", "selp", "shl", "shr"];
         let mut types = instruction.types();
@@ -218,6 +228,7 @@ impl Checker {
 
 /// Returns whether the name is a special register (`%tid.x`, `%clock`), which needs no declaration.
 fn is_special_register(name: &str) -> bool {
+    /// Special registers without components.
     const SCALAR_REGISTERS: &[&str] = &[
         "%laneid",
         "%warpid",
@@ -250,6 +261,7 @@ fn is_special_register(name: &str) -> bool {
         "%reserved_smem_offset_cap",
         "WARP_SZ",
     ];
+    /// Special registers with the components `.x`, `.y`, `.z` and `.w`.
     const VECTOR_REGISTERS: &[&str] =
         &["%tid", "%ntid", "%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"];
     let is_component =

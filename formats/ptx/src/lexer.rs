@@ -19,6 +19,7 @@ pub(crate) enum Token<'a> {
     String(&'a str),
     /// The lines between `.source_begin` and `.source_end`.
     Source(&'a str),
+    /// A character that is a token of its own, such as `,` or `{`.
     Punctuation(u8),
     /// The end of the text.
     End,
@@ -51,6 +52,7 @@ impl<'a> Lexer<'a> {
         self.start
     }
 
+    /// The bytes of the text.
     fn bytes(&self) -> &'a [u8] {
         self.text.as_bytes()
     }
@@ -58,14 +60,14 @@ impl<'a> Lexer<'a> {
     fn peek(&self, ahead: usize) -> u8 {
         self.bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
-    /// Skips the text up to a byte offset, and returns it.
+    /// Moves to a byte offset, and returns the skipped text.
     fn advance_to(&mut self, end: usize) -> &'a str {
         let part = &self.text[self.at..end];
         self.line += part.bytes().filter(|&byte| byte == b'\n').count() as u32;
         self.at = end;
         part
     }
-    /// Skips the bytes that `accept` accepts, and returns them.
+    /// Skips the bytes that `accept` accepts, and returns the skipped text.
     fn take_while(&mut self, accept: impl Fn(u8) -> bool) -> &'a str {
         let accepted_bytes = self.bytes()[self.at..].iter().take_while(|&&byte| accept(byte)).count();
         self.advance_to(self.at + accepted_bytes)
@@ -139,6 +141,7 @@ impl<'a> Lexer<'a> {
 
     /// Reads the text after `.source_begin`, up to `.source_end`.
     fn lex_source(&mut self) -> Result<Token<'a>> {
+        /// The directive that ends the text of an intermediate source section.
         const END: &str = ".source_end";
         let length = self.text[self.at..].find(END).ok_or_else(|| self.error(self.at, ".source_end is missing"))?;
         let text = self.advance_to(self.at + length);

@@ -1,4 +1,4 @@
-//! PTX as text and as a syntax tree: the output of LLVM and NVIDIA's compilers, ISA 8.0 to 9.4.
+//! PTX as text and as a syntax tree. The crate supports the output of LLVM and of NVIDIA's compilers in ISA versions 8.0 to 9.4.
 //!
 //! [`open()`] reads a file, [`parse`] turns text into a [`Module`], and [`print()`] turns a module into text. Parsing this text
 //! gives an equal module. [`check()`] reports semantic errors: unknown instructions, wrong operands, undeclared names.

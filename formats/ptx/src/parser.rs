@@ -5,7 +5,7 @@ use crate::lexer::{Lexer, Token};
 use crate::types::{Modifier, Space, Type};
 use base::diag::Result;
 
-/// Maximum nesting depth of blocks and of operands.
+/// Maximum nesting depth of blocks and of operands. Each level is a recursive call of the parser.
 const MAX_DEPTH: u32 = 100;
 /// Maximum number of registers in a declaration such as `%r<9>`.
 const MAX_REGISTERS: i64 = 1 << 20;
@@ -67,12 +67,12 @@ impl<'a> Parser<'a> {
     }
 
     /// Returns whether the current token is this punctuation character.
-    fn is(&self, byte: u8) -> bool {
+    fn is_punctuation(&self, byte: u8) -> bool {
         self.token == Token::Punctuation(byte)
     }
-    /// Skips the current token if it is this punctuation character. Returns whether it was skipped.
+    /// Skips the current token if it is this punctuation character. Returns whether the token was skipped.
     fn accept(&mut self, byte: u8) -> Result<bool> {
-        let is_next = self.is(byte);
+        let is_next = self.is_punctuation(byte);
         if is_next {
             self.bump()?;
         }
@@ -82,7 +82,7 @@ impl<'a> Parser<'a> {
     fn expect(&mut self, byte: u8) -> Result<()> {
         if self.accept(byte)? { Ok(()) } else { self.error_expected(&format!("'{}'", char::from(byte))) }
     }
-    /// Skips the current token if it is `.name`. Returns whether it was skipped.
+    /// Skips the current token if it is `.name`. Returns whether the token was skipped.
     fn accept_dotted_name(&mut self, name: &str) -> Result<bool> {
         let is_next = self.token == Token::Dot(name);
         if is_next {
@@ -342,11 +342,11 @@ impl<'a> Parser<'a> {
     fn parse_declarator(&mut self, variable: &mut Variable) -> Result<()> {
         variable.name = self.parse_name("a name")?;
         while self.accept(b'[')? {
-            variable.dims.push(if self.is(b']') { None } else { Some(self.parse_count()?) });
+            variable.dims.push(if self.is_punctuation(b']') { None } else { Some(self.parse_count()?) });
             self.expect(b']')?;
         }
         if self.accept(b'=')? {
-            variable.braced = self.is(b'{');
+            variable.braced = self.is_punctuation(b'{');
             self.parse_initialiser(&mut variable.init)?;
         }
         Ok(())
@@ -358,7 +358,7 @@ impl<'a> Parser<'a> {
             while self.accept(b'{')? {
                 brace_depth += 1;
             }
-            if !self.is(b'}') {
+            if !self.is_punctuation(b'}') {
                 values.push(self.parse_value()?);
             }
             while brace_depth > 0 && self.accept(b'}')? {
@@ -405,9 +405,9 @@ impl<'a> Parser<'a> {
     /// Parses a kernel or function, after its linkage.
     fn parse_function(&mut self, line: Line, linkage: Linkage) -> Result<Function> {
         let entry = self.parse_dotted_name("a function")? == "entry";
-        let returns = if self.is(b'(') { self.parse_parameters()? } else { Vec::new() };
+        let returns = if self.is_punctuation(b'(') { self.parse_parameters()? } else { Vec::new() };
         let name = self.parse_name("a function's name")?;
-        let params = if self.is(b'(') { self.parse_parameters()? } else { Vec::new() };
+        let params = if self.is_punctuation(b'(') { self.parse_parameters()? } else { Vec::new() };
         let mut directives = Vec::new();
         while let Token::Dot(name) = self.token {
             directives.push(self.parse_directive(name)?);
@@ -521,9 +521,9 @@ impl<'a> Parser<'a> {
             return Ok(Statement::BranchTargets { name, targets });
         }
         if self.accept_dotted_name("callprototype")? {
-            let returns = if self.is(b'(') { self.parse_parameters()? } else { Vec::new() };
+            let returns = if self.is_punctuation(b'(') { self.parse_parameters()? } else { Vec::new() };
             self.parse_word("'_'")?;
-            let params = if self.is(b'(') { self.parse_parameters()? } else { Vec::new() };
+            let params = if self.is_punctuation(b'(') { self.parse_parameters()? } else { Vec::new() };
             self.expect(b';')?;
             return Ok(Statement::Prototype { name, returns, params });
         }
@@ -586,7 +586,7 @@ impl<'a> Parser<'a> {
             modifiers.push(Modifier::parse(name));
             self.bump()?;
         }
-        let operands = if self.is(b';') { Vec::new() } else { self.comma_separated(Self::parse_operand)? };
+        let operands = if self.is_punctuation(b';') { Vec::new() } else { self.comma_separated(Self::parse_operand)? };
         self.expect(b';')?;
         Ok(Instruction { line, guard, opcode: name.to_owned(), modifiers, operands })
     }
@@ -609,7 +609,7 @@ impl<'a> Parser<'a> {
         match self.token {
             Token::Word(_) => {
                 let name = self.parse_register()?;
-                Ok(match self.is(b'+') {
+                Ok(match self.is_punctuation(b'+') {
                     true => Operand::Offset { name, offset: self.parse_optional_offset()? },
                     false => Operand::Name(name),
                 })
@@ -628,7 +628,7 @@ impl<'a> Parser<'a> {
     }
     /// Parses an integer, or a negative 64-bit float.
     fn parse_signed_number(&mut self) -> Result<Operand> {
-        if !self.is(b'-') {
+        if !self.is_punctuation(b'-') {
             return self.parse_integer().map(Operand::Integer);
         }
         self.bump()?;
@@ -650,7 +650,7 @@ impl<'a> Parser<'a> {
     /// Parses a list of operands in brackets, up to and including the closing bracket.
     fn parse_enclosed(&mut self, close: u8) -> Result<Vec<Operand>> {
         self.bump()?;
-        let operands = if self.is(close) { Vec::new() } else { self.comma_separated(Self::parse_operand)? };
+        let operands = if self.is_punctuation(close) { Vec::new() } else { self.comma_separated(Self::parse_operand)? };
         self.expect(close)?;
         Ok(operands)
     }

@@ -113,6 +113,7 @@ fn offset_text(offset: i64) -> String {
     if offset == 0 { String::new() } else { format!("+{offset}") }
 }
 
+/// Returns the text of an element of an initialiser or debug section.
 fn value_text(value: &Value) -> String {
     match value {
         Value::Integer(value) => value.to_string(),

@@ -13,7 +13,7 @@ pub fn opcode(name: &str) -> Option<&'static Opcode> {
     OPCODES.binary_search_by(|opcode| opcode.name.cmp(name)).ok().map(|index| &OPCODES[index])
 }
 
-/// Makes a row of the table.
+/// Returns a row of the table.
 const fn op(name: &'static str, min_operands: usize, max_operands: usize) -> Opcode {
     Opcode { name, min_operands, max_operands }
 }

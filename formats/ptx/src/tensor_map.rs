@@ -1,7 +1,7 @@
 //! The recipe of a hidden parameter: the tensor map that the parameter receives.
 //!
-//! A recipe is a line `//!tile tensor-map …` of the envelope. `tile-link` compiles it to host code, which the driver calls when the
-//! arguments of the kernel change. `tile-sim` evaluates it.
+//! A recipe is a line `//!tile tensor-map …` of the envelope. `tile-link` compiles the recipe to host code, which the CUDA driver
+//! calls when the arguments of the kernel change. `tile-sim` evaluates the recipe.
 //!
 //! ```text
 //! //!tile tensor-map

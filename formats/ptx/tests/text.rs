@@ -4,6 +4,7 @@
 use base::diag::Place;
 use ptx::{Item, Operand, Statement};
 
+/// A module with all kinds of items, statements and operands that the tests change.
 const SAMPLE: &str = include_str!("sample.ptx");
 
 #[test]

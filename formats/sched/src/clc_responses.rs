@@ -1,7 +1,7 @@
 //! Shared memory for cluster launch control (CLC). A persistent CTA requests the next tile block one iteration ahead. All its warp
 //! roles read the response, which is in one of two stages. As in pipelines, a stage has a full barrier and an empty barrier.
 //!
-//! The responses and their barriers are at the end of the function's shared memory. No other data overlaps them.
+//! The responses and their barriers are at the end of the function's shared memory, and share no memory with other data.
 
 use crate::{Function, FunctionAttrs, PipelineInfo};
 use core_dialect::rules::{Rule, require, uses_clc};
@@ -9,7 +9,7 @@ use tileas::Space;
 
 /// The number of stages: one response is in use while another is in flight.
 pub const RESPONSE_STAGES: u32 = 2;
-/// Size and alignment of a response, in bytes.
+/// Size and alignment of a response in bytes (PTX ISA, `clusterlaunchcontrol.try_cancel`).
 pub const CLC_RESPONSE_BYTES: u32 = 16;
 /// Size of all responses and their barriers, in bytes.
 pub const TOTAL_BYTES: u32 = RESPONSE_STAGES * (CLC_RESPONSE_BYTES + 2 * PipelineInfo::BARRIER_BYTES);

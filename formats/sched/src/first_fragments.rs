@@ -17,12 +17,13 @@ pub struct FragmentPrefetch {
     pub waits: Vec<OpId>,
     /// The per-K-step loads of both operands.
     pub loads: [OpId; 2],
+    /// The MMA that reads the loaded fragments.
     pub mma: OpId,
     /// The ops between the MMA and the end of the iteration.
     pub ops_after_mma: Vec<OpId>,
 }
 
-/// The first-fragment prefetch of a loop body, or the reason why it is impossible.
+/// The first-fragment prefetch of a loop body. The error is the reason why the prefetch is impossible.
 pub fn prefetch_of(function: &Function, block: Block) -> Result<FragmentPrefetch, &'static str> {
     let body = &function.body;
     let node = &body.blocks[block];
@@ -60,6 +61,7 @@ pub fn prefetch_of(function: &Function, block: Block) -> Result<FragmentPrefetch
     }
 }
 
+/// The MMA of a block, or the reason against the prefetch if there is not exactly one.
 fn only_mma(function: &Function, block: Block) -> Result<OpId, &'static str> {
     let is_mma = |op: &OpId| matches!(function.body.ops[*op].kind, Op::Core(tileas::Op::Mma { .. }));
     let mut mmas = function.body.blocks[block].ops.iter().copied().filter(is_mma);
@@ -91,8 +93,8 @@ fn is_stage_synchronisation(op: &Op) -> bool {
     matches!(op, Op::PipelineWait { .. } | Op::CopyWait { .. } | Op::Barrier { .. } | Op::AsyncFence {})
 }
 
-/// Returns whether an op after the MMA may move before it: the op only computes, releases a stage, issues or groups asynchronous
-/// copies, or is a fence.
+/// Returns whether an op after the MMA may move before the MMA. Such an op only computes, releases a stage, issues or groups
+/// asynchronous copies, or is a fence.
 fn may_precede_mma(op: &Op) -> bool {
     let effects = op.effects();
     let is_async_copy = effects.completes == Completes::WithItsCopies || effects.synchronises == Some(Synchronises::EndsCopies);
@@ -104,6 +106,7 @@ pub fn is_prefetched(function: &Function, block: Block) -> bool {
     function.body.blocks[block].ops.iter().any(|op| is_prefetched_load(&function.body.ops[*op].kind))
 }
 
+/// Whether an op is a load whose first fragments are loaded an iteration ahead.
 fn is_prefetched_load(op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::SharedLoad { prefetch_next: true, .. }))
 }

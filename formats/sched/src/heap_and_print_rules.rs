@@ -15,12 +15,13 @@ pub fn allocations_ended_by(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
     walk.ended
 }
 
-/// The tiles that an op prints. It reads them from the grid's memory for printed tiles.
+/// The tiles that an op prints. The op reads the tiles from the grid's memory for printed tiles.
 pub fn printed_tiles(function: &Function, op: &Op) -> Vec<Value> {
     let Some(Core::Print { args, .. }) = op.core() else { return Vec::new() };
     args.iter().copied().filter(|arg| matches!(function.body.ty(*arg), Type::Tile { .. })).collect()
 }
 
+/// A walk over a function in program order, which collects the ends of allocations.
 struct Walk<'a> {
     function: &'a Function,
     /// The enclosing ops, outermost first.
@@ -71,8 +72,8 @@ impl Walk<'_> {
     }
 }
 
-/// Checks the order of the runtime ops. A `free` comes after a barrier, right before the terminator that ends the lifetime of its
-/// allocations. Tiles are staged after a barrier that follows the lock, and printed after a second barrier.
+/// Checks the order of the ops for heap memory and printing. A `free` comes after a barrier, right before the terminator that ends
+/// the lifetime of its allocations. Tiles are staged after a barrier that follows the lock, and printed after a second barrier.
 pub(crate) fn check_order(function: &Function) -> Result<(), (Loc, String)> {
     let ended = allocations_ended_by(function);
     let body = &function.body;

@@ -16,7 +16,7 @@ use numerics::arith::{Binary, Convert, Overflow, Signedness};
 use std::collections::BTreeSet;
 use tileas::Type;
 
-/// Limit on the length of the chain of ops that the analysis follows.
+/// Maximum length of a chain of ops that the analysis follows, to limit its time.
 const MAX_FOLLOWED: u32 = 64;
 /// Bits of an address.
 const ADDRESS_BITS: u32 = 64;
@@ -25,6 +25,7 @@ const ADDRESS_BITS: u32 = 64;
 #[derive(Clone, Debug)]
 pub struct IterationDistance {
     loop_op: OpId,
+    /// The values that the loop's body computes.
     computed: BTreeSet<Value>,
     /// The values of each `continue`.
     continued: Vec<Vec<Value>>,
@@ -34,14 +35,19 @@ pub struct IterationDistance {
 /// in the first iteration, and increase by `per_iteration` in each further iteration.
 #[derive(Clone, Copy)]
 struct OffsetRange {
+    /// The increase of every element per iteration.
     per_iteration: i64,
+    /// The lowest element in the first iteration, relative to the base.
     min_offset: i64,
+    /// The highest element in the first iteration, relative to the base.
     max_offset: i64,
 }
 
 impl OffsetRange {
+    /// The range of a single value that is the same in all iterations.
     const NONE: OffsetRange = OffsetRange { per_iteration: 0, min_offset: 0, max_offset: 0 };
 
+    /// The range of the sum of two tiles; `None` on overflow.
     fn plus(self, other: OffsetRange) -> Option<OffsetRange> {
         Some(OffsetRange {
             per_iteration: self.per_iteration.checked_add(other.per_iteration)?,
@@ -50,6 +56,7 @@ impl OffsetRange {
         })
     }
 
+    /// The range of a tile multiplied by a constant; `None` on overflow.
     fn times(self, factor: i64) -> Option<OffsetRange> {
         let (one, other) = (self.min_offset.checked_mul(factor)?, self.max_offset.checked_mul(factor)?);
         Some(OffsetRange {
@@ -61,7 +68,8 @@ impl OffsetRange {
 }
 
 impl IterationDistance {
-    pub fn of(function: &Function, loop_op: OpId) -> IterationDistance {
+    /// Finds the values that a loop computes in every iteration.
+    pub fn analyse(function: &Function, loop_op: OpId) -> IterationDistance {
         let body = &function.body;
         let regions = body.ops[loop_op].kind.regions();
         let args = |op: OpId| {
@@ -71,7 +79,7 @@ impl IterationDistance {
         let inner = regions.iter().flat_map(|region| body.walk(*region));
         let inner_values = inner.flat_map(|op| body.ops[op].results.iter().copied().chain(args(op)).collect::<Vec<_>>());
         let continued =
-            regions.iter().flat_map(|region| LoopEnds::of(&function.body, *region).continue_values).map(<[Value]>::to_vec);
+            regions.iter().flat_map(|region| LoopEnds::find(&function.body, *region).continue_values).map(<[Value]>::to_vec);
         IterationDistance {
             loop_op,
             computed: args(loop_op).into_iter().chain(inner_values).collect(),
@@ -89,6 +97,7 @@ impl IterationDistance {
         same_view || index.is_empty() && self.are_pointers_disjoint(function, base)
     }
 
+    /// Whether the addresses of one iteration are disjoint from those of all other iterations.
     fn are_pointers_disjoint(&self, function: &Function, pointers: Value) -> bool {
         let Some(Elem::Ptr { pointee, .. }) = function.body.ty(pointers).elem() else { return false };
         self.range_of(function, pointers, None, MAX_FOLLOWED).is_some_and(

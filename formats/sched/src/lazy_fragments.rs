@@ -1,5 +1,5 @@
 //! Per-K-step loads: each fragment is loaded from shared memory right before its MMA step, so that few fragments are in registers
-//! at a time. `tile-sched` selects the loads; the verifier checks that the result cannot differ.
+//! at a time. `tile-sched` selects the loads; the verifier checks that a load per K step reads the same data as a full load.
 
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
@@ -54,6 +54,7 @@ fn is_register_renaming(function: &Function, layouts: &Arena<LayoutId, Layout>, 
     keeps_registers(core, types.map(|ty| ty.shape()), [&layouts[from], &layouts[to]])
 }
 
+/// The operand of a reshape or permute.
 fn renamed_operand(core: &Core) -> Option<Value> {
     match core {
         Core::Reshape { x } | Core::Permute { x, .. } => Some(*x),
@@ -72,7 +73,7 @@ pub(crate) fn origin_op(function: &Function, mut value: Value) -> Option<OpId> {
     }
 }
 
-/// Returns whether an op may be between a per-K-step load and its MMA: the op only computes, reads shared memory, or issues or
+/// Returns whether an op may be between a per-K-step load and its MMA. Such an op only computes, reads shared memory, or issues or
 /// groups asynchronous copies.
 fn may_stand_between(effects: &Effects<'_>) -> bool {
     let is_async_copy = effects.completes == Completes::WithItsCopies;

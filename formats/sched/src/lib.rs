@@ -1,11 +1,11 @@
 //! The `.sched` format: an `.as` program with a checked schedule, an address for every buffer, and all synchronisation between
 //! warps.
 //!
-//! It extends `.as`, whose program, layouts and atoms stay unchanged, by the scheduler's decisions. Each pass of `tile-sched`
+//! The format extends `.as`: it keeps the layouts and atoms, and adds the decisions of the scheduler. Each pass of `tile-sched`
 //! completes one [`Phase`] of the file. Up to phase `analysis` passes decide the schedule of every pipelined loop, and up to
-//! `occupancy` the address and depth of every buffer. The later passes write loops, waits, barriers and warp roles into the program.
-//! Only a file of the last phase, `materialize`, can be lowered to PTX. A file of an earlier phase can be edited by hand and passed
-//! to `tile-sched` again.
+//! `occupancy` the address and depth of every buffer. The later passes write loops, waits, barriers and warp roles into the
+//! program. Only a file of the last phase, `materialize`, can be lowered to PTX. A file of an earlier phase can be edited by hand
+//! and passed to `tile-sched` again.
 //!
 //! `tile-sched` writes the format and `tile-ptx` reads it; `tile-run` executes it.
 

@@ -21,6 +21,7 @@ base::entity! {
 }
 base::plain_fields! { WarpRole, Pipeline }
 
+/// A kernel of `.sched`: its body and attributes.
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
 /// The location of a buffer in the function's shared or tensor memory.
@@ -37,7 +38,9 @@ pub struct Placement {
 pub struct ScheduleEntry {
     /// The index of the op in the loop body. The terminator has no entry.
     pub op: u32,
+    /// The pipeline stage: how many initiation intervals after the start of its iteration the op starts.
     pub stage: u32,
+    /// The cycle within the initiation interval.
     pub cycle: u32,
 }
 
@@ -45,16 +48,20 @@ pub struct ScheduleEntry {
 /// stage prefetches: in stage `s` of `n` stages, it runs `n - 1 - s` iterations ahead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopSchedule {
+    /// The name of the function that contains the loop.
     pub function: String,
     /// The index of the loop among the function's `for` ops in `.as`, in program order.
     pub index: u32,
-    /// The initiation interval in cycles, and its lower bounds by resources and by recurrences.
+    /// The initiation interval in cycles.
     pub interval: u32,
+    /// The lower bound of the initiation interval by resources, in cycles.
     pub resource_bound: u32,
+    /// The lower bound of the initiation interval by recurrences, in cycles.
     pub recurrence_bound: u32,
-    /// Whether wgmma ops may stay in flight until the next iteration has issued its wgmma ops. Only loop-carried values may use
-    /// their accumulators. Their operand buffers then need one more stage.
+    /// Whether wgmma ops may stay in flight until the next iteration has issued its wgmma ops. Then only loop-carried values may
+    /// use the accumulators of these ops, and the operand buffers of these ops need one more stage.
     pub in_flight: bool,
+    /// The stage and cycle of each op of the body.
     pub entries: Vec<ScheduleEntry>,
 }
 
@@ -80,6 +87,7 @@ impl WarpRole {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarpRoleInfo {
     pub name: String,
+    /// The lowest warp number of the role in its CTA.
     pub first_warp: u32,
     /// A power of two if the role uses tiles, because the layouts of tiles cover all warps of the role.
     pub warps: u32,
@@ -88,6 +96,7 @@ pub struct WarpRoleInfo {
 }
 
 impl WarpRoleInfo {
+    /// The number of threads of the role.
     pub fn threads(&self) -> u32 {
         self.warps * 32
     }
@@ -166,14 +175,17 @@ pub struct PipelineInfo {
     pub buffers: Vec<Buffer>,
     /// The number of stages of each buffer.
     pub depth: u32,
+    /// The event that makes a stage full.
     pub fill: Fill,
+    /// The event that makes a stage empty.
     pub drain: Drain,
     /// The warp role that fills the stages. Role 0 is the whole CTA if the function has no warp roles.
     pub producer: WarpRole,
+    /// The warp roles that read the stages.
     pub consumers: Vec<WarpRole>,
-    /// Arrival counts of the full barriers and of the empty barriers, see [`FunctionAttrs::filling_arrivals`] and
-    /// [`FunctionAttrs::draining_arrivals`].
+    /// The arrival count of the full barriers, see [`FunctionAttrs::filling_arrivals`].
     pub full: u32,
+    /// The arrival count of the empty barriers, see [`FunctionAttrs::draining_arrivals`].
     pub empty: u32,
     /// Shared-memory address of the barriers: first the full barriers, then the empty ones.
     pub barriers: u32,
@@ -184,7 +196,7 @@ pub struct PipelineInfo {
 }
 
 impl PipelineInfo {
-    /// Size of an mbarrier in bytes.
+    /// Size of an mbarrier in bytes (PTX ISA).
     pub const BARRIER_BYTES: u32 = 8;
 
     /// Returns whether the pipeline passes no buffers, only the signal that the producer has reached a point.
@@ -224,6 +236,7 @@ impl PipelineInfo {
 /// The attributes of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
+    /// The attributes of the kernel in `.as`.
     pub program: tileas::FunctionAttrs,
     /// One placement per buffer, from phase alloc on.
     pub placements: Arena<Buffer, Placement>,
@@ -233,6 +246,7 @@ pub struct FunctionAttrs {
     pub tensor: Option<TensorMemory>,
     /// The warp roles, from phase `warp-roles` on. Empty if all warps execute the same code.
     pub warp_roles: Arena<WarpRole, WarpRoleInfo>,
+    /// The pipelines, from phase `pipeline-loops` on.
     pub pipelines: Arena<Pipeline, PipelineInfo>,
 }
 
@@ -263,8 +277,8 @@ impl FunctionAttrs {
             .sum();
         arrivals_of_cta * self.releasing_ctas(info)
     }
-    /// The number of CTAs whose consumers free a stage of a pipeline. It is the cluster size if TMA multicast or MMAs of a CTA pair
-    /// fill the stage.
+    /// The number of CTAs whose consumers free a stage of a pipeline. This number is the cluster size if TMA multicast or MMAs of a
+    /// CTA pair fill the stage.
     pub fn releasing_ctas(&self, info: &PipelineInfo) -> u32 {
         let is_common = info.multicast.is_some() || self.is_of_cta_pair(info) && info.fill == Fill::Mma;
         self.program.cluster.filter(|_| is_common).unwrap_or(1)
@@ -274,8 +288,8 @@ impl FunctionAttrs {
         let do_cooperate = self.program.cta_pair || self.pipelines.values().any(|info| info.multicast.is_some());
         self.program.cluster.filter(|_| do_cooperate).unwrap_or(1)
     }
-    /// Returns whether MMAs of a CTA pair fill or drain a pipeline. Only the leader CTA then executes the steps of that side. It
-    /// waits at its own barriers, at which both CTAs arrive, and its MMAs signal the barriers of both CTAs.
+    /// Returns whether MMAs of a CTA pair fill or drain a pipeline. Only the leader CTA then executes the steps of that side. The
+    /// leader waits at its own barriers, at which both CTAs arrive, and its MMAs signal the barriers of both CTAs.
     pub fn is_of_cta_pair(&self, info: &PipelineInfo) -> bool {
         self.program.cta_pair && (info.fill == Fill::Mma || info.drains_alone())
     }
@@ -297,6 +311,7 @@ impl AsRef<tileas::FunctionAttrs> for FunctionAttrs {
     }
 }
 
+/// A module of `.sched`: the layout table, the globals, and the kernels with their schedules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Module {
     pub layouts: Arena<LayoutId, Layout>,
@@ -311,7 +326,7 @@ impl Module {
         ty.layout().map(|id| &self.layouts[id])
     }
 
-    /// A function's schedules as tables, one op per line. Before phase `pipeline-loops`, a comment names the op.
+    /// The text of a function's schedules, one op per line. Before phase `pipeline-loops`, a comment names the op.
     fn print_schedules(&self, function: &Function) -> String {
         self.schedules
             .iter()
@@ -362,8 +377,8 @@ pub fn loop_body(function: &Function, index: u32) -> Option<base::Block> {
     loops.nth(index as usize).map(|region| body.block_of(region))
 }
 
-/// A module whose hazards are not checked. Readers check all other rules. Tools that must read a file with hazards use it, for
-/// example to display the file.
+/// A module whose hazards are not checked. The verifier checks all other rules. Tools that must read a file with hazards use this
+/// type, for example to display the file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UncheckedModule(pub Module);

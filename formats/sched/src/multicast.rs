@@ -1,4 +1,4 @@
-//! TMA multicast in a cluster: if all CTAs copy the same tile, each CTA issues the TMA copies of a part of the tile, and all CTAs
+//! TMA multicast in a cluster whose CTAs copy the same tile. Each CTA issues the TMA copies of a part of the tile, and all CTAs
 //! receive the data. A stage is then free when all CTAs have released it, and full when the copies of all CTAs have arrived.
 //!
 //! `tile-sched` selects the buffers. This module checks *uniform copies*: the CTAs issue copies of the same tiles, in the same
@@ -39,7 +39,7 @@ pub fn check_copies(function: &Function, info: &PipelineInfo, buffer: Buffer, ta
 
 /// Checks that the CTAs of a cluster execute the same ops, and copy the same tiles to the given buffers.
 pub fn check_uniform_copies(function: &Function, buffers: &[Buffer]) -> Result<(), &'static str> {
-    let dependent = CtaDependent::of(function);
+    let dependent = CtaDependent::analyse(function);
     if dependent.controls_flow {
         return Err("the CTAs may take different paths");
     }
@@ -72,22 +72,26 @@ pub fn tma_tile_count(function: &Function, view: Value, map: MapId) -> u32 {
 
 /// The values that may differ between CTAs of a cluster, because they depend on the rank or on mutable memory.
 struct CtaDependent {
+    /// By value id, whether the value may differ between CTAs.
     is_dependent: Vec<bool>,
     /// Whether a value that may differ determines which ops execute.
     controls_flow: bool,
-    /// Whether the last visit of the function found a further value.
+    /// Whether the current visit of the function found a value that no earlier visit found.
     changed: bool,
 }
 
 /// The enclosing ops to which a terminator may forward values: the innermost condition and the innermost loop.
 #[derive(Clone, Copy, Default)]
 struct Enclosing {
+    /// The innermost `if` around an op.
     condition: Option<OpId>,
+    /// The innermost loop around an op.
     loop_op: Option<OpId>,
 }
 
 impl CtaDependent {
-    fn of(function: &Function) -> CtaDependent {
+    /// Visits the function until a visit finds no further value.
+    fn analyse(function: &Function) -> CtaDependent {
         let mut dependent =
             CtaDependent { is_dependent: vec![false; function.body.values.len()], controls_flow: false, changed: true };
         while std::mem::take(&mut dependent.changed) {
@@ -96,18 +100,21 @@ impl CtaDependent {
         dependent
     }
 
+    /// Whether a value may differ between CTAs.
     fn contains(&self, value: Value) -> bool {
         self.is_dependent[value.0 as usize]
     }
 
-    fn add(&mut self, value: Value) {
+    /// Records that a value may differ between CTAs, and sets `changed` if no earlier visit recorded this.
+    fn mark_dependent(&mut self, value: Value) {
         self.changed |= !std::mem::replace(&mut self.is_dependent[value.0 as usize], true);
     }
 
-    fn forward(&mut self, from: &[Value], to: &[Value]) {
+    /// Marks each value of `to` whose counterpart in `from` may differ between CTAs.
+    fn forward_dependence(&mut self, from: &[Value], to: &[Value]) {
         let dependent =
             from.iter().zip(to).filter(|(from, _)| self.is_dependent[from.0 as usize]).map(|(_, to)| *to).collect::<Vec<_>>();
-        dependent.into_iter().for_each(|value| self.add(value));
+        dependent.into_iter().for_each(|value| self.mark_dependent(value));
     }
 
     fn visit_block(&mut self, function: &Function, block: Block, enclosing: Enclosing) {
@@ -125,21 +132,21 @@ impl CtaDependent {
                 self.controls_flow |= core.conditions().into_iter().any(|value| self.contains(value));
                 match core.as_loop() {
                     Some(loop_op) => {
-                        loop_op.destinations(body, op).into_iter().for_each(|to| self.forward(loop_op.init, to));
+                        loop_op.destinations(body, op).into_iter().for_each(|to| self.forward_dependence(loop_op.init, to));
                         Enclosing { condition: None, loop_op: Some(op) }
                     }
                     None => Enclosing { condition: Some(op), ..enclosing },
                 }
             }
-            Some(Core::Yield { values }) => return self.forward(values, results(enclosing.condition)),
-            Some(Core::Break { values }) => return self.forward(values, results(enclosing.loop_op)),
+            Some(Core::Yield { values }) => return self.forward_dependence(values, results(enclosing.condition)),
+            Some(Core::Break { values }) => return self.forward_dependence(values, results(enclosing.loop_op)),
             Some(Core::Continue { values }) => return self.forward_to_next_iteration(function, enclosing.loop_op, values),
             _ if matches!(node.kind, Op::WarpRole { .. }) => Enclosing::default(),
             core => {
                 // The bodies of reductions compute on tiles, which decide no control flow.
                 let differs = matches!(core, Some(Core::ClusterRank {})) || !node.kind.is_pure() || !node.kind.regions().is_empty();
                 if differs || node.kind.operands().iter().any(|value| self.contains(*value)) {
-                    node.results.iter().for_each(|value| self.add(*value));
+                    node.results.iter().for_each(|value| self.mark_dependent(*value));
                 }
                 return;
             }
@@ -152,6 +159,6 @@ impl CtaDependent {
         let body = &function.body;
         let Some(op) = loop_op else { return };
         let destinations = body.ops[op].kind.core().and_then(Core::as_loop).map(|loop_op| loop_op.destinations(body, op));
-        destinations.into_iter().flatten().for_each(|to| self.forward(values, to));
+        destinations.into_iter().flatten().for_each(|to| self.forward_dependence(values, to));
     }
 }

@@ -15,7 +15,7 @@ use target_info::Feature;
 use tileas::layout::{Layout, LayoutId};
 use tileas::{CopyAtom, Type};
 
-/// The op that is packed.
+/// The `.as` op that `pairs` executes on two registers at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Paired(pub tileas::Op);
@@ -48,7 +48,7 @@ pub enum Packed {
 
 impl Packed {
     /// The packed operation of an op, if there is one with the same rounding.
-    pub fn of(op: &tileas::Op) -> Option<Packed> {
+    pub fn from_op(op: &tileas::Op) -> Option<Packed> {
         match op {
             tileas::Op::Core(Core::Binary { kind, .. }) => Packed::of_binary(*kind),
             tileas::Op::Core(Core::Fma { kind: Fma { rounding, ftz }, .. }) => {
@@ -58,6 +58,7 @@ impl Packed {
         }
     }
 
+    /// The packed operation for a binary float op with these flags.
     pub fn of_binary(kind: Binary) -> Option<Packed> {
         match kind {
             Binary::AddF { rounding, ftz } if has_packed_rounding(rounding, ftz) => Some(Packed::Add),
@@ -85,7 +86,7 @@ fn has_packed_rounding(rounding: Rounding, ftz: bool) -> bool {
     rounding == Rounding::NearestEven && !ftz
 }
 
-/// Checks whether an op can be packed.
+/// Checks whether an op can be packed. The error is the reason against packing.
 pub fn check_packed_op(
     function: &Function,
     layouts: &base::Arena<LayoutId, Layout>,
@@ -96,7 +97,7 @@ pub fn check_packed_op(
         return Err("it computes nothing on registers".into());
     };
     let name = program.mnemonic();
-    let packed = Packed::of(program).ok_or_else(|| format!("this kind of '{name}' has no packed form"))?;
+    let packed = Packed::from_op(program).ok_or_else(|| format!("this kind of '{name}' has no packed form"))?;
     let [result] = op.results[..] else { return Err(format!("'{name}' has one result")) };
     let ty = function.body.ty(result);
     let elem = ty.elem().filter(|elem| packed.has_instruction(*elem, target));

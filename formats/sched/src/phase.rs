@@ -15,6 +15,7 @@ macro_rules! phases {
         }
 
         impl Phase {
+            /// All phases, in the order of the passes.
             pub const ALL: &'static [Phase] = &[$(Phase::$phase),*];
 
             /// The name in the header of a file, and the name of the pass that establishes the phase.
@@ -30,7 +31,7 @@ macro_rules! phases {
 phases! {
     /// Clusters of two CTAs are CTA pairs where possible, with halved right operands.
     PairCtas "pair-ctas",
-    /// Loops that copy the same tiles one after the other share one multi-stage buffer.
+    /// Consecutive loops that copy the same tiles share one multi-stage buffer.
     SharePipelines "share-pipelines",
     /// Functions with loops have the occupancy that their registers allow.
     LoopOccupancy "loop-occupancy",
@@ -44,7 +45,7 @@ phases! {
     Occupancy "occupancy",
     /// Pipelined loops have a prologue, a steady state and an epilogue. Ops name stages. TMA copies have pipelines.
     PipelineLoops "pipeline-loops",
-    /// Tensor memory MMAs have pipelines, and so do the buffers of TMA stores.
+    /// MMAs with accumulators in tensor memory have pipelines, and the buffers of TMA stores have stages.
     TmemPipelines "tmem-pipelines",
     /// TMA copies before the loops have pipelines.
     HoistedCopies "hoisted-copies",
@@ -58,7 +59,7 @@ phases! {
     ProxyFences "proxy-fences",
     /// Functions are split into warp roles, or have one role.
     WarpRoles "warp-roles",
-    /// The pipelines of CTA pairs are complete.
+    /// In a CTA pair, one thread per warp signals the leader CTA, and producers wait for the last MMAs before their CTA exits.
     PairTails "pair-tails",
     /// TMA copies that all CTAs of a cluster need are multicast copies.
     Multicast "multicast",
@@ -78,12 +79,12 @@ phases! {
 
 impl Phase {
     /// The phase with this name.
-    pub fn named(name: &str) -> Option<Phase> {
+    pub fn from_name(name: &str) -> Option<Phase> {
         Self::ALL.iter().copied().find(|phase| phase.name() == name)
     }
     /// The phase that a file header names.
-    pub fn of(envelope: &Envelope) -> Option<Phase> {
-        Phase::named(&envelope.phase)
+    pub fn from_envelope(envelope: &Envelope) -> Option<Phase> {
+        Phase::from_name(&envelope.phase)
     }
 
     /// Whether each buffer has a placement.
@@ -98,8 +99,8 @@ impl Phase {
     pub fn is_complete(self) -> bool {
         self == Phase::Materialize
     }
-    /// Whether a pass relies on facts about the loops that only the run of `tile-sched` which wrote the loops has. A later run cannot
-    /// continue from such a phase.
+    /// Whether a pass relies on facts about the loops that only the run of `tile-sched` which wrote the loops has. A later run
+    /// cannot continue from such a phase.
     pub fn is_draft(self) -> bool {
         (Phase::PipelineLoops..Phase::WarpRoles).contains(&self)
     }

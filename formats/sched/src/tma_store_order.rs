@@ -1,13 +1,13 @@
-//! The order of TMA stores: one thread issues all of them. A store that a token orders after other stores waits until they are
-//! complete.
+//! The order of TMA stores: one thread issues all of them. A store that a token orders after other stores waits until those stores
+//! are complete.
 
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
 use base::{Loc, Value};
 use std::collections::BTreeSet;
 
-/// Checks that a TMA store whose token may follow another TMA store waits. It need not wait if an earlier store of the block with
-/// the same token waits.
+/// Checks that a TMA store whose token may follow another TMA store waits for that store. The wait is unnecessary if an earlier TMA
+/// store of the same block, with the same token, already waits.
 pub(crate) fn check_waits(function: &Function) -> Result<(), (Loc, String)> {
     let body = &function.body;
     let tma_store = |op: &OpId| match &body.ops[*op].kind {

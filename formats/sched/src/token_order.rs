@@ -22,12 +22,15 @@ pub type PrecedingAccesses = BTreeMap<Value, BTreeSet<OpId>>;
 /// The order by tokens: within one iteration of each loop, and also from one iteration to the next.
 #[derive(Clone)]
 pub struct TokenOrders {
+    /// For each token, the accesses of the same iteration that precede it.
     pub within_iteration: Rc<PrecedingAccesses>,
+    /// For each token, the accesses that precede it, also in earlier iterations of an enclosing loop.
     pub across_iterations: Rc<PrecedingAccesses>,
 }
 
 impl TokenOrders {
-    pub fn of(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>) -> TokenOrders {
+    /// Computes both orders for the accesses of a function.
+    pub fn analyse(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>) -> TokenOrders {
         let body = &function.body;
         let is_loop = |op: &OpId| body.ops[*op].kind.core().is_some_and(Core::is_loop);
         let across_iterations = Rc::new(preceding_accesses(function, accesses, true));

@@ -1,4 +1,5 @@
-//! The hazard checker on warp roles whose pipeline steps depend on loaded values: all roles must compute each condition alike.
+//! Tests the hazard checker on warp roles whose pipeline steps depend on loaded values: all roles must compute each condition
+//! alike.
 
 use base::File;
 use sched::Module;
@@ -6,6 +7,7 @@ use sched::Module;
 /// Two warp roles that execute the pipeline steps of an iteration only if the number that it loads from a table is large enough.
 const CONDITIONAL_STEPS: &str = include_str!("warp_roles/conditions.sched");
 
+/// Reads a file, which includes the hazard check. The error has the code and the message of the first violation.
 fn hazard_checked(text: &str) -> Result<(), String> {
     File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
 }
@@ -16,6 +18,7 @@ fn edited(text: &str, from: &str, to: &str) -> String {
     text.replacen(from, to, 1)
 }
 
+/// Checks that the hazard checker refuses a text with a message that contains `expected`.
 fn assert_refused(text: &str, expected: &str) {
     let message = hazard_checked(text).expect_err(expected);
     assert!(message.contains(expected), "{message}, not {expected}");

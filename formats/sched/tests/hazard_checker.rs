@@ -1,5 +1,5 @@
-//! The hazard checker of `.sched` on functions without a pipelined loop. Each test removes a wait, barrier or fence, or breaks
-//! placements or MMAs.
+//! Tests the hazard checker of `.sched` on functions without a pipelined loop. Each test removes a wait, barrier or fence, or
+//! breaks placements or MMAs.
 
 use base::File;
 use sched::Module;
@@ -8,6 +8,7 @@ use sched::Module;
 const CP_ASYNC_PROGRAM: &str = include_str!("serial.sched");
 const WGMMA_PROGRAM: &str = include_str!("group.sched");
 
+/// Reads a file, which includes the hazard check. The error has the code and the message of the first violation.
 fn hazard_checked(text: &str) -> Result<(), String> {
     File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
 }

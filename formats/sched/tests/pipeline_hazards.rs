@@ -1,5 +1,5 @@
-//! The hazard checker and the verifier of `.sched` on a function with two warp roles and a pipeline. Each case is an edit that
-//! violates a rule.
+//! Tests the hazard checker and the verifier of `.sched` on a function with two warp roles and a pipeline. Each case is an edit
+//! that violates a rule.
 
 use base::File;
 use sched::Module;
@@ -7,6 +7,7 @@ use sched::Module;
 /// An MMA loop in which one warp role copies the operands for another, which issues the MMAs.
 const TWO_ROLE_PROGRAM: &str = include_str!("warp_roles/copies.sched");
 
+/// Reads a file, which includes the hazard check. The error has the code and the message of the first violation.
 fn hazard_checked(text: &str) -> Result<(), String> {
     File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
 }

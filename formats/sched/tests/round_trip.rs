@@ -1,4 +1,4 @@
-//! `.sched` files satisfy the round-trip properties of all formats.
+//! Tests that `.sched` files satisfy the round-trip properties of all formats.
 
 use sched::Module;
 

@@ -1,4 +1,4 @@
-//! The verifier of `.sched` rejects violations of V-SCHED with a message.
+//! Tests that the verifier of `.sched` rejects violations of its rules (V-SCHED) with a message.
 
 use base::File;
 use sched::Module;

@@ -1,10 +1,12 @@
-//! A pipeline that TMA fills: a loop as `tile-sched` writes it. The tests remove a step or change an attribute.
+//! Tests of a pipeline that TMA fills, in a loop as `tile-sched` writes it. Each test removes a step or changes an attribute.
 
 use base::File;
 use sched::Module;
 
+/// A function with a pipelined loop whose operands TMA copies.
 const TMA_PROGRAM: &str = include_str!("tma.sched");
 
+/// Reads a file, which includes the hazard check. The error has the code and the message of the first violation.
 fn hazard_checked(text: &str) -> Result<(), String> {
     File::<Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
 }

@@ -76,6 +76,7 @@ pub struct Capabilities {
     pub ptx_version: &'static str,
     /// The most similar processor (`-mcpu`) that LLVM supports.
     pub llvm_processor: &'static str,
+    /// The optional instructions and units that the target has.
     pub features: &'static [Feature],
     /// Maximum shared memory of one CTA, in bytes.
     pub shared_memory: u32,
@@ -91,6 +92,7 @@ pub struct Capabilities {
 
 use Feature::*;
 
+/// Bytes of a KiB.
 const KIB: u32 = 1024;
 
 /// The row of sm_80, from which all other rows start.

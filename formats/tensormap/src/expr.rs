@@ -3,16 +3,18 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::cell::Cell;
 
-/// Maximum nesting of expressions.
+/// Maximum nesting depth of an expression. The limit prevents a stack overflow on a malicious file.
 const MAX_DEPTH: usize = 64;
+/// The error message for an expression above this limit.
 const TOO_DEEP: &str = "an expression is nested too deeply";
 
-/// A number that is computed from parameters at launch, in wrapping 64-bit arithmetic.
+/// A number that is computed from a kernel's parameters at launch, in wrapping 64-bit arithmetic.
+// With `remote = "Self"`, serde derives inherent functions. The trait implementations below call these functions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Expr {
     Const(i64),
-    /// A visible parameter, by its index; integers are sign-extended to 64 bits.
+    /// A visible parameter of the kernel, by its index. Integer parameters are sign-extended to 64 bits.
     Param(u32),
     Sum(Box<Expr>, Box<Expr>),
     Product(Box<Expr>, Box<Expr>),
@@ -31,7 +33,7 @@ pub enum Expr {
     AtLeast(Box<Expr>, u64),
 }
 
-/// The constructors fold constants and neutral operands.
+/// Constructors. They fold operations on constants, and return the other operand if an operand is neutral (`x + 0`, `x * 1`).
 impl Expr {
     pub fn sum(self, other: Expr) -> Expr {
         match (self, other) {
@@ -74,7 +76,7 @@ impl Expr {
         }
     }
 
-    /// The operands of this expression.
+    /// Returns the operands that are expressions, without constants such as a shift amount.
     pub fn operands(&self) -> Vec<&Expr> {
         match self {
             Expr::Const(_) | Expr::Param(_) => Vec::new(),
@@ -103,19 +105,19 @@ impl Expr {
 
     /// Evaluates the expression, which must have passed [`Expr::check`] with the number of `params`.
     pub fn eval(&self, params: &[i64]) -> i64 {
-        let of = |value: &Expr| value.eval(params);
+        let operand = |expr: &Expr| expr.eval(params);
         match self {
             Expr::Const(value) => *value,
             Expr::Param(index) => params[*index as usize],
-            Expr::Sum(a, b) => of(a).wrapping_add(of(b)),
-            Expr::Product(a, b) => of(a).wrapping_mul(of(b)),
-            Expr::Min(a, b) => of(a).min(of(b)),
-            Expr::Max(a, b) => of(a).max(of(b)),
-            Expr::CeilDiv(a, divisor) => (of(a).max(0) as u64).div_ceil(u64::from(*divisor)) as i64,
-            Expr::Or(a, b) => of(a) | of(b),
-            Expr::ShiftLeft(a, amount) => of(a) << amount,
-            Expr::ShiftRight(a, amount) => (of(a) as u64 >> amount) as i64,
-            Expr::AtLeast(a, least) => i64::from(of(a) as u64 >= *least),
+            Expr::Sum(a, b) => operand(a).wrapping_add(operand(b)),
+            Expr::Product(a, b) => operand(a).wrapping_mul(operand(b)),
+            Expr::Min(a, b) => operand(a).min(operand(b)),
+            Expr::Max(a, b) => operand(a).max(operand(b)),
+            Expr::CeilDiv(a, divisor) => (operand(a).max(0) as u64).div_ceil(u64::from(*divisor)) as i64,
+            Expr::Or(a, b) => operand(a) | operand(b),
+            Expr::ShiftLeft(a, amount) => operand(a) << amount,
+            Expr::ShiftRight(a, amount) => (operand(a) as u64 >> amount) as i64,
+            Expr::AtLeast(a, least) => i64::from(operand(a) as u64 >= *least),
         }
     }
 }
@@ -131,8 +133,8 @@ thread_local! {
     static NESTING_DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Rejects expressions that are nested too deeply. Reason: a file may be malicious, and some codecs have no depth limit of their
-/// own.
+/// Rejects expressions that are nested deeper than `MAX_DEPTH`. Reason: a file may be malicious, and the binary codec has no
+/// depth limit.
 impl<'de> Deserialize<'de> for Expr {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Expr, D::Error> {
         let depth = NESTING_DEPTH.get();
@@ -140,8 +142,8 @@ impl<'de> Deserialize<'de> for Expr {
             return Err(de::Error::custom(TOO_DEEP));
         }
         NESTING_DEPTH.set(depth + 1);
-        let read = Expr::deserialize(deserializer);
+        let result = Expr::deserialize(deserializer);
         NESTING_DEPTH.set(depth);
-        read
+        result
     }
 }

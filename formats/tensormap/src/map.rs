@@ -3,9 +3,9 @@
 //! | word | bits |
 //! |---|---|
 //! | 0 | address, a multiple of 16 |
-//! | 1 | 0-3: 2 (tiled); 4-6: rank - 1; 7-10: element type; 13-14: swizzle; 16: tf32; 18: 1; 19: swizzle in atoms of 32 bytes; 21: the tensor spans 128 KiB or more; 32-63: stride 1 / 16 |
+//! | 1 | 0-3: always 2 (a tiled map); 4-6: rank - 1; 7-10: element type; 13-14: swizzle; 16: tf32; 18: always 1; 19: swizzle in atoms of 32 bytes; 21: the tensor spans 128 KiB or more; 32-63: stride 1 / 16 |
 //! | 2, 3 | strides 2, 3 and 4, each divided by 16 in 32 bits |
-//! | 4, 5, 6 | extents 0 to 4 of the tensor, each less 1 in 32 bits; 6: 56-63: extent 0 of the TMA tile less 1 |
+//! | 4, 5, 6 | extents 0 to 4 of the tensor, each less 1 in 32 bits; bits 56-63 of word 6: extent 0 of the TMA tile less 1 |
 //! | 7 | extents 1 to 4 of the TMA tile less 1, in 8 bits each |
 //!
 //! The upper 64 bytes of a map are zero.
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 pub const BYTES: usize = 128;
 /// Number of 64-bit words that hold the fields. They are the first half of a map; the second half is zero.
 pub const WORDS: usize = 8;
-/// A tensor of this size or more, in bytes, sets bit 21 of word 1.
+/// A tensor of at least this size, in bytes, sets bit 21 of word 1.
 const LARGE_TENSOR_BYTES: u64 = 128 << 10;
 
 /// A strided tensor in memory and the TMA tile of one copy. The tensor has up to five dimensions; the first one is contiguous.
@@ -35,8 +35,9 @@ pub struct Map {
     pub strides: Vec<Expr>,
     /// Elements of the TMA tile in each dimension.
     pub extent: Vec<u32>,
+    /// The layout of the TMA tile in shared memory.
     pub swizzle: Swizzle,
-    /// Whether loads round `f32` elements to tf32.
+    /// Whether TMA loads round `f32` elements to tf32.
     pub tf32: bool,
 }
 
@@ -80,6 +81,7 @@ impl DataType {
         DataType::Bf16,
     ];
 
+    /// Size of an element in bytes.
     pub fn bytes(self) -> u32 {
         match self {
             DataType::Byte => 1,
@@ -127,8 +129,8 @@ impl Swizzle {
 }
 
 impl Map {
-    /// Checks the fields of the map that do not depend on arguments. `params` is the number of the kernel's visible parameters.
-    /// [`Map::encode`] checks the other fields.
+    /// Checks the properties of the map that do not depend on a launch. `params` is the number of the kernel's visible parameters.
+    /// [`Map::encode`] checks the values of the address, the extents and the strides at a launch.
     pub fn check(&self, params: usize) -> Result<(), String> {
         let (rank, stride_count, extent_count) = (self.dims.len(), self.strides.len(), self.extent.len());
         if !(1..=5).contains(&rank) || stride_count + 1 != rank || extent_count != rank {
@@ -163,7 +165,7 @@ impl Map {
         self.extent.iter().product::<u32>() * self.element.bytes()
     }
 
-    /// The words of the first half of the map, as expressions. The map must have passed [`Map::check`].
+    /// Returns the words of the first half of the map, as expressions. The map must have passed [`Map::check`].
     pub fn words(&self) -> [Expr; WORDS] {
         let zero = || Expr::Const(0);
         let stride_units = |index: usize| self.strides.get(index).map_or_else(zero, |stride| stride.clone().shift_right(4));
@@ -172,6 +174,7 @@ impl Map {
         let extent_minus_one = |index: usize| i64::from(self.extent.get(index).map_or(0, |extent| extent - 1));
         let pair = |low: Expr, high: Expr| low.or(high.shift_left(32));
 
+        // The distance from the first byte of the tensor to the end of its last row.
         let rows = self.dims[1..].iter().zip(&self.strides).map(|(dim, stride)| minus_one(dim).product(stride.clone()));
         let span = rows.fold(self.dims[0].clone().product(Expr::Const(self.element.bytes().into())), Expr::sum);
         let large_flag = match span {
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_of_observed_maps() {
+    fn words_equal_those_of_captured_maps() {
         let words = encoded_words(&sample_map(), &[0x1000, 100, 128]);
         assert_eq!(words[..4], [0x1000, 0x46312 | 16 << 32, 0, 0]);
         assert_eq!(words[4..8], [99 | 29 << 32, 0, 63 << 56, 7]);
@@ -265,7 +268,7 @@ mod tests {
 
     /// The size of a tensor is the distance from its first byte to the end of its last row.
     #[test]
-    fn tensors_of_128_kib_or_more_have_the_large_bit() {
+    fn tensors_of_128_kib_or_more_set_bit_21() {
         let large_bit = |map: &Map, params: &[i64]| encoded_words(map, params)[1] >> 21 & 1;
         assert_eq!([1, 2].map(|rows| large_bit(&sample_map(), &[0, 64, rows * 2048])), [0, 1]);
         let mut one_dimensional = Map { dims: vec![Expr::Param(1)], strides: Vec::new(), extent: vec![64], ..sample_map() };

@@ -34,6 +34,7 @@ fn decode_map(words: [u64; WORDS]) -> Map {
     }
 }
 
+/// Decodes and encodes a map, and compares the words. `what` names the map in messages.
 fn check_round_trip(words: [u64; WORDS], what: &str) {
     let encoded = decode_map(words).encode(&[]).unwrap_or_else(|error| panic!("{what}: {}", error.message));
     let encoded_words: Vec<u64> = encoded.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
@@ -60,7 +61,8 @@ fn selected_maps_round_trip() {
     }
 }
 
-/// Tests the maps in a folder; each file is a sequence of 128-byte maps. The test is skipped if the variable names no folder.
+/// Tests the maps in the folder that the environment variable `TILEWORKS_TENSOR_MAPS` names. Each file is a sequence of 128-byte
+/// maps. Without the variable, the test is skipped.
 #[test]
 fn maps_of_a_folder_round_trip() {
     let Some(folder) = std::env::var_os("TILEWORKS_TENSOR_MAPS") else {

@@ -2,8 +2,8 @@
 //!
 //! Pointers have an address space. Accesses go through strided objects (memrefs) with an alias scope, or through pointers. Views
 //! divide memrefs into tiles. Every access consumes and returns a token, so the token graph alone orders memory accesses. A table
-//! per function holds facts about values (divisibility, bounds, contiguity), which [`Facts::of`](facts::Facts::of) re-derives. The
-//! format has no layouts, threads or hardware atoms, and does not depend on the target.
+//! per function holds facts about values (divisibility, bounds, contiguity), which [`Facts::derive`](facts::Facts::derive)
+//! re-derives. The format has no layouts, threads or hardware atoms, and does not depend on the target.
 //!
 //! `tile-lower-aa` writes the format and `tile-lower-as` reads it; `tile-run` executes it.
 //!

@@ -9,21 +9,23 @@ pub use core_dialect::memory::Sharing;
 pub use core_dialect::tile::Global;
 use serde::{Deserialize, Serialize};
 
+/// A kernel of `.aa`: its body and attributes.
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
-/// The attributes of a function, which is a kernel.
+/// The attributes of a function. Every function of `.aa` is a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
     /// The hints of the program's author, in source order, each for a target or `default`. `tile-lower-as` selects the hint for its
     /// target.
     pub hints: Vec<Hint>,
+    /// Whether the source program declares the kernel private.
     pub private: bool,
     /// The number of CTAs of a cluster that share a tile block; `None` if each CTA has a tile block of its own. `tile-lower-as`
     /// sets it.
     #[serde(default)]
     pub cluster: Option<u32>,
-    /// The kinds of sharing between devices that the program's pointers have, each kind once. Not every target supports such
-    /// pointers.
+    /// The kinds of memory shared between devices to which the program's pointers may point, each kind once. Not every target
+    /// supports such pointers.
     #[serde(default)]
     pub shares: Vec<Sharing>,
     /// The facts about values. The text form prints them as separate lines after the function.
@@ -41,15 +43,20 @@ pub struct Hint {
 /// A hint on the launch shape of a kernel. `None` leaves the choice to `tile-lower-as`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelSpec {
+    /// The number of CTAs of a cluster.
     pub ctas_per_cluster: Option<u32>,
+    /// The number of warps of a CTA that compute.
     pub worker_warps: Option<u32>,
     /// Resident CTAs per SM.
     pub occupancy: Option<u32>,
 }
 
+/// A module of `.aa`: the global variables and the kernels of a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Module {
+    /// The global variables of the program.
     pub globals: Vec<Global>,
+    /// The kernels of the program.
     pub functions: Vec<Function>,
 }
 

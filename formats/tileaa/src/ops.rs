@@ -18,7 +18,7 @@ pub struct AccessHint {
 
 impl AccessHint {
     /// The value that `field` reads from the hint for this target, or else from the default hint.
-    pub fn of<T>(hints: &[AccessHint], target: Target, field: impl Fn(&AccessHint) -> Option<T>) -> Option<T> {
+    pub fn value_for<T>(hints: &[AccessHint], target: Target, field: impl Fn(&AccessHint) -> Option<T>) -> Option<T> {
         let from_hint = |name: &str| hints.iter().find(|hint| hint.target == name).and_then(&field);
         from_hint(target.name).or_else(|| from_hint("default"))
     }

@@ -5,6 +5,7 @@ use core_dialect::rules::{CoreDialectType, CoreType};
 use core_dialect::tile::{Elem, MemRef, Shape, View, parse_literal, parse_shape, print_literal, print_shape};
 use serde::{Deserialize, Serialize};
 
+/// The type of a value in `.aa`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Type {
     /// A tile; a scalar when the shape is empty.
@@ -18,16 +19,18 @@ pub enum Type {
 }
 
 impl Type {
+    /// The type of a scalar: a tile without dimensions.
     pub fn scalar(scalar: numerics::Scalar) -> Type {
         Type::Tile { elem: Elem::Scalar(scalar), shape: Shape::new() }
     }
     pub fn is_token(&self) -> bool {
         *self == Type::Token
     }
-    /// The element type of a scalar.
+    /// The element type of a scalar; `None` for a tile with dimensions, a pointer and other types.
     pub fn as_scalar(&self) -> Option<numerics::Scalar> {
         self.tile().filter(|(_, shape)| shape.is_empty()).and_then(|(elem, _)| elem.scalar())
     }
+    /// The element type and the shape of a tile.
     pub fn tile(&self) -> Option<(Elem, &Shape)> {
         match self {
             Type::Tile { elem, shape } => Some((*elem, shape)),

@@ -1,9 +1,10 @@
-//! The facts that the analysis derives for small functions.
+//! Tests the facts that the analysis derives for small functions.
 
 use base::{File, Value};
 use tileaa::facts::{AxisInfo, Facts};
 use tileaa::{Function, Module};
 
+/// A function with the parameters `%p`, `%n` and `%b`, and the given ops.
 fn function(body: &str) -> Function {
     let text = format!("//!tile tileaa 4 lowered\nfunc \"k\"(%p: ptr<f32>, %n: i32, %b: i1) () {{\n{body}\nreturn\n}}\n");
     File::<Module>::read(text.as_bytes(), "k").unwrap_or_else(|error| panic!("{error:?}")).payload.functions.remove(0)
@@ -16,6 +17,7 @@ fn last_value(function: &Function) -> Value {
     ops.flat_map(|op| op.results.first()).next().copied().unwrap()
 }
 
+/// The facts along a dimension, from three lengths.
 fn axis(contiguity: u64, divisibility: u64, constancy: u64) -> AxisInfo {
     AxisInfo { contiguity, divisibility, constancy }
 }
@@ -28,7 +30,7 @@ fn assumptions_and_constants_become_divisors_and_ranges() {
          %2 = constant(6) : i32
          %3 = binary(kind: mul_i(overflow: none), lhs: %1, rhs: %2) : i32",
     );
-    let facts = Facts::of(&f);
+    let facts = Facts::derive(&f);
     assert_eq!(facts.divisor(last_value(&f)), 32);
     assert_eq!(facts.range(last_value(&f)), (i32::MIN.into(), i32::MAX.into()), "the multiplication by six may wrap");
 }
@@ -49,7 +51,7 @@ fn pointers_of_a_block_of_elements_are_contiguous_and_aligned() {
          %10 = broadcast(x: %9) : tile<128xptr<f32>>
          %11 = offset(ptr: %10, offset: %8) : tile<128xptr<f32>>",
     );
-    assert_eq!(Facts::of(&f).axis(last_value(&f), 0), axis(128, 16, 1));
+    assert_eq!(Facts::derive(&f).axis(last_value(&f), 0), axis(128, 16, 1));
 }
 
 #[test]
@@ -60,7 +62,7 @@ fn a_bounds_mask_is_constant_in_groups_that_divide_the_bound() {
          %2 = iota : tile<64xi32>
          %3 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %2, rhs: %1) : tile<64xi1>",
     );
-    assert_eq!(Facts::of(&f).axis(last_value(&f), 0).constancy, 8);
+    assert_eq!(Facts::derive(&f).axis(last_value(&f), 0).constancy, 8);
 }
 
 #[test]
@@ -71,11 +73,11 @@ fn shape_ops_keep_facts_along_each_dimension() {
          %2 = broadcast(x: %1) : tile<16x64xi32>
          %3 = permute(x: %2, order: [1, 0]) : tile<64x16xi32>",
     );
-    let facts = Facts::of(&f);
+    let facts = Facts::derive(&f);
     assert_eq!(facts.axis(last_value(&f), 0).contiguity, 64);
     assert_eq!(facts.axis(last_value(&f), 1).constancy, 16);
     let f = function("%0 = iota : tile<64xi32>\n%1 = reshape(x: %0) : tile<4x16xi32>");
-    let facts = Facts::of(&f);
+    let facts = Facts::derive(&f);
     assert_eq!(facts.axis(last_value(&f), 1), axis(16, 16, 1));
     assert_eq!(facts.axis(last_value(&f), 0), axis(1, 1, 1));
 }
@@ -96,13 +98,13 @@ fn remainders_are_contiguous_up_to_the_divisor() {
         ))
     };
     let f = remainder_function("signed", "%1 = block_id(axis: 0) : i32");
-    assert_eq!(Facts::of(&f).axis(last_value(&f), 0), axis(16, 16, 1));
-    assert_eq!(Facts::of(&f).range(last_value(&f)).0, 0);
+    assert_eq!(Facts::derive(&f).axis(last_value(&f), 0), axis(16, 16, 1));
+    assert_eq!(Facts::derive(&f).range(last_value(&f)).0, 0);
     let f = remainder_function("unsigned", "%1 = assume(value: %n, fact: div_by(divisor: 1)) : i32");
-    assert_eq!(Facts::of(&f).axis(last_value(&f), 0), axis(16, 16, 1));
+    assert_eq!(Facts::derive(&f).axis(last_value(&f), 0), axis(16, 16, 1));
     // Among negative numbers, a multiple of the divisor ends a group instead of starting it.
     let f = remainder_function("signed", "%1 = assume(value: %n, fact: div_by(divisor: 1)) : i32");
-    assert_eq!(Facts::of(&f).axis(last_value(&f), 0).contiguity, 1);
+    assert_eq!(Facts::derive(&f).axis(last_value(&f), 0).contiguity, 1);
     // Different divisors leave different remainders.
     let f = function(
         "%0 = iota : tile<64xi32>
@@ -111,7 +113,7 @@ fn remainders_are_contiguous_up_to_the_divisor() {
          %3 = binary(kind: mul_i(overflow: none), lhs: %2, rhs: %1) : tile<64xi32>
          %4 = binary(kind: rem_i(signedness: signed), lhs: %0, rhs: %3) : tile<64xi32>",
     );
-    assert_eq!(Facts::of(&f).axis(last_value(&f), 0).contiguity, 1);
+    assert_eq!(Facts::derive(&f).axis(last_value(&f), 0).contiguity, 1);
 }
 
 #[test]
@@ -121,14 +123,14 @@ fn division_by_a_power_of_two_gives_groups_of_equal_numbers() {
          %1 = constant(16) : tile<64xi32>
          %2 = binary(kind: div_i(signedness: signed, rounding: zero), lhs: %0, rhs: %1) : tile<64xi32>",
     );
-    let facts = Facts::of(&f);
+    let facts = Facts::derive(&f);
     assert_eq!((facts.axis(last_value(&f), 0).constancy, facts.range(last_value(&f))), (16, (0, 3)));
     let f = function(
         "%0 = iota : tile<64xi32>
          %1 = constant(16) : tile<64xi32>
          %2 = binary(kind: rem_i(signedness: signed), lhs: %0, rhs: %1) : tile<64xi32>",
     );
-    assert_eq!(Facts::of(&f).axis(last_value(&f), 0).contiguity, 16);
+    assert_eq!(Facts::derive(&f).axis(last_value(&f), 0).contiguity, 16);
 }
 
 #[test]
@@ -139,7 +141,7 @@ fn numbers_that_may_wrap_are_contiguous_only_up_to_their_alignment() {
          %2 = binary(kind: add_i(overflow: none), lhs: %0, rhs: %1) : tile<64xi32>
          %3 = convert(kind: ext_i(signedness: signed), x: %2) : tile<64xi64>",
     );
-    assert_eq!(Facts::of(&f).axis(last_value(&f), 0).contiguity, 1);
+    assert_eq!(Facts::derive(&f).axis(last_value(&f), 0).contiguity, 1);
 }
 
 #[test]
@@ -155,7 +157,7 @@ fn loops_keep_facts_that_every_iteration_confirms() {
            continue(values: [%x, %y])
          }",
     );
-    let facts = Facts::of(&f);
+    let facts = Facts::derive(&f);
     let outer = &f.body.blocks[f.entry()].ops;
     let for_op = &f.body.ops[outer[outer.len() - 2]];
     assert_eq!(facts.divisor(for_op.results[0]), 32);
@@ -169,7 +171,7 @@ fn memrefs_collect_the_facts_of_their_operands() {
          %1 = assume(value: %n, fact: div_by(divisor: 4)) : i32
          %2 = make_memref(base: %0, sizes: [%n], strides: [%1]) : memref<?x8xf32, strides: [?, 1], scope: 1>",
     );
-    let memref = Facts::of(&f).memref(last_value(&f)).unwrap();
+    let memref = Facts::derive(&f).memref(last_value(&f)).unwrap();
     assert_eq!((memref.base_divisor, &memref.size_divisors[..], &memref.stride_divisors[..]), (256, &[1, 8][..], &[4, 1][..]));
 }
 
@@ -188,6 +190,6 @@ fn the_analysis_of_deep_loop_nests_terminates() {
         body += &format!("continue(values: [%r{}])\n}}\n", level + 1);
     }
     let f = function(&body);
-    let divisor = Facts::of(&f).divisor(last_value(&f));
+    let divisor = Facts::derive(&f).divisor(last_value(&f));
     assert!(divisor == 64 || divisor == 1);
 }

@@ -1,11 +1,12 @@
-//! `.aa` files satisfy the round-trip properties of all formats, and the verifier rejects each violation of V-AA.
+//! Tests that `.aa` files satisfy the round-trip properties of all formats, and that the verifier rejects violations of its rules.
 
 use base::File;
 use tileaa::Module;
 
+/// The header of the files that the tests read.
 const HEAD: &str = "//!tile tileaa 4 lowered\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00\n";
 
-/// Views, a loop, a reduction, a branch and accesses through pointers.
+/// A function with views, a loop, a reduction, a branch and accesses through pointers.
 const SAMPLE: &str = r#"
 global (name: "table", elem: i32, count: 4, value: elements([1, 2, 3, 4]), align: 16, constant: true, loc: @0)
 func "sample"(%0: ptr<f32>, %1: i32, %2: i1) (hints: [(target: "sm_90", spec: (occupancy: 2))]) @0 {
@@ -86,7 +87,7 @@ fn ids_must_be_in_program_order() {
 
 /// A table may claim less than the analysis derives, never more.
 #[test]
-fn facts_are_derived_again() {
+fn the_verifier_derives_facts_again() {
     let text = |fact: &str| {
         format!(
             "{HEAD}func \"k\"(%0: i32) () @0 {{\n%a = assume(value: %0, fact: div_by(divisor: 8)) : i32\nreturn\n}}\nfact {fact}\n"

@@ -9,13 +9,14 @@ pub fn shared_memory(target: Target) -> u32 {
     target.shared_memory
 }
 
-/// Maximum TMEM columns of a CTA if `occupancy` CTAs are resident on an SM, rounded down to a power of two.
+/// Maximum TMEM columns of a CTA if `occupancy` CTAs are resident on an SM, rounded down to a power of two. `tcgen05.alloc`
+/// allocates only powers of two.
 pub fn tmem_columns(target: Target, occupancy: u32) -> u32 {
     (target.tmem_columns / occupancy.max(1)).checked_ilog2().map_or(0, |bits| 1 << bits)
 }
 
 /// Sub-partitions of an SM. Each has a quarter of the registers and executes every fourth warp, so register limits count warps in
-/// multiples of four. NVIDIA's occupancy calculator calls this the "warp allocation granularity".
+/// multiples of four. NVIDIA's occupancy calculator calls this multiple the "warp allocation granularity".
 const SUB_PARTITIONS: u32 = 4;
 
 /// Maximum registers of a thread that let `occupancy` CTAs of `warps` warps be resident on an SM.
@@ -32,12 +33,13 @@ pub fn accumulator_registers(target: Target, warps: u32) -> u32 {
 }
 
 /// Maximum registers of a thread for accumulators that are live together and MMA operands in registers: three quarters of its
-/// registers.
+/// registers. The last quarter is for the other values.
 pub fn mma_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(4) * 3
 }
 
-/// [`mma_registers`] for chained MMAs whose right operands are in shared memory: seven eighths of the registers.
+/// [`mma_registers`] for chained MMAs whose right operands are in shared memory: seven eighths of the registers. Right operands in
+/// shared memory need no registers.
 pub fn async_mma_registers(target: Target, warps: u32) -> u32 {
     registers(target, warps, 1).div_ceil(8) * 7
 }

@@ -1,7 +1,8 @@
-//! The effects of `.as` and `.sched` ops besides the computation of results from operands: the last column of both op tables.
+//! The effects of `.as` and `.sched` ops besides the computation of results from operands. In both `base::ops!` tables, the effects
+//! of an op are the last column, after `=`.
 //!
-//! All code that needs the memory accesses, completion or synchronisation of an op reads this column: the scheduler, the verifiers,
-//! the hazard checker and the executors. An op without the column does not compile.
+//! The column states the memory accesses, completion and synchronisation of the op. The scheduler, the verifiers, the hazard
+//! checker and the executors read it. The compiler rejects an op without the column.
 
 use crate::Buffer;
 use base::Value;
@@ -15,7 +16,9 @@ pub struct Effects<'a> {
     pub buffers: Vec<BufferAccess>,
     /// The access to memory outside the function's buffers.
     pub global: Option<GlobalAccess<'a>>,
+    /// The synchronisation that the op performs, if any.
     pub synchronises: Option<Synchronises>,
+    /// When the op's asynchronous accesses are complete.
     pub completes: Completes,
     /// The effect of a core op; [`Effect::Nothing`] for other ops.
     pub core_effect: Effect,
@@ -28,12 +31,14 @@ pub struct BufferAccess {
     /// The stage index; `None` for a buffer with one stage.
     pub stage: Option<Value>,
     pub access_kind: AccessKind,
+    /// The proxy through which the op accesses memory.
     pub proxy: Proxy,
 }
 
 /// The kind of a memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AccessKind {
+    /// Reads the accessed memory.
     Reads,
     /// Writes all of the accessed memory.
     Writes,
@@ -45,8 +50,8 @@ pub enum AccessKind {
     WritesIf(Value),
 }
 
-/// The proxy through which an access reaches shared memory. A fence separates a write through one proxy from an access through
-/// another where the hardware does not order them.
+/// The proxy through which an access reaches shared or tensor memory. If the hardware does not order two proxies, a fence must
+/// separate a write through one proxy from an access through the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Proxy {
     /// Loads and stores of threads.
@@ -65,15 +70,15 @@ pub enum Completes {
     /// Before the next op of the thread.
     #[default]
     AtOnce,
-    /// In a program with waits (`.sched` from phase `materialize` on), when a thread has waited for its copy group. Otherwise as
-    /// [`Self::AtOnce`].
+    /// When a thread has waited for the copy group of the op. In a program without waits (`.as`, and `.sched` before its last
+    /// phase), as [`Self::AtOnce`].
     WithItsCopies,
     /// When a wait for the op's MMA group has completed.
     WithMmaGroup,
-    /// In a program with waits, when a wait for the pipeline stage to which the warp role committed the op has completed. Otherwise
-    /// as [`Self::AtOnce`].
+    /// When a wait for the pipeline stage to which the warp role committed the op has completed. In a program without waits, as
+    /// [`Self::AtOnce`].
     WithItsCommit,
-    /// In a program with waits, when a wait for the pipeline stage that the op fills has completed. Otherwise as [`Self::AtOnce`].
+    /// When a wait for the pipeline stage that the op fills has completed. In a program without waits, as [`Self::AtOnce`].
     WithItsStage,
 }
 
@@ -84,7 +89,9 @@ pub enum Synchronises {
     Barrier,
     /// Ends a group of `cp.async` copies. Threads can then wait for the group.
     EndsCopies,
+    /// The threads wait for groups of `cp.async` copies.
     WaitsForCopies,
+    /// The threads wait for MMAs in flight.
     WaitsForMmas,
     /// Makes earlier writes of the thread visible to other proxies.
     Fence,
@@ -107,7 +114,9 @@ pub struct GlobalAccess<'a> {
     /// The index of the tile in the view; empty for pointers.
     pub index: &'a [Value],
     pub moved_tile: MovedTile,
+    /// The token that orders the access after earlier accesses.
     pub token: Option<Value>,
+    /// The memory ordering and scope of the access.
     pub order: Order,
     /// Whether a single thread accesses each element for all threads that hold it, as for atomics and ordered accesses. Reason:
     /// other CTAs or devices may change the element between two reads.
@@ -119,6 +128,7 @@ pub struct GlobalAccess<'a> {
 pub enum MovedTile {
     /// The op's first result.
     Result,
+    /// An operand of the op.
     Operand(Value),
     /// No tile in registers: the access moves data to or from a buffer.
     Buffer,
@@ -165,29 +175,29 @@ impl From<Effect> for Effects<'_> {
     }
 }
 
-/// Constructors for the effects column.
+/// Constructors for the effects column of the op tables.
 pub mod constructors {
     use super::*;
 
     /// An access of any kind to a buffer.
     pub fn touches<'a>(buffer: &Buffer, stage: &Option<Value>, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
-        access(*buffer, *stage, access_kind, proxy)
+        buffer_effects(*buffer, *stage, access_kind, proxy)
     }
     /// No effect besides the computation of results from operands.
     pub fn computes<'a>() -> Effects<'a> {
         Effects::default()
     }
     pub fn reads<'a>(buffer: &Buffer, stage: &Option<Value>, proxy: Proxy) -> Effects<'a> {
-        access(*buffer, *stage, AccessKind::Reads, proxy)
+        buffer_effects(*buffer, *stage, AccessKind::Reads, proxy)
     }
     pub fn writes<'a>(buffer: &Buffer, stage: &Option<Value>, proxy: Proxy) -> Effects<'a> {
-        access(*buffer, *stage, AccessKind::Writes, proxy)
+        buffer_effects(*buffer, *stage, AccessKind::Writes, proxy)
     }
     pub fn fills<'a>(buffer: &Buffer, stage: &Option<Value>, proxy: Proxy) -> Effects<'a> {
-        access(*buffer, *stage, AccessKind::Fills, proxy)
+        buffer_effects(*buffer, *stage, AccessKind::Fills, proxy)
     }
     pub fn changes<'a>(buffer: &Buffer, stage: &Option<Value>, proxy: Proxy) -> Effects<'a> {
-        access(*buffer, *stage, AccessKind::Changes, proxy)
+        buffer_effects(*buffer, *stage, AccessKind::Changes, proxy)
     }
     pub fn synchronises<'a>(synchronises: Synchronises) -> Effects<'a> {
         Effects { synchronises: Some(synchronises), ..Effects::default() }
@@ -202,7 +212,7 @@ pub mod constructors {
         token: &Option<Value>,
         order: &Order,
     ) -> Effects<'a> {
-        global(GlobalAccess {
+        global_effects(GlobalAccess {
             access_kind,
             base: *view,
             index,
@@ -220,7 +230,7 @@ pub mod constructors {
         token: &Option<Value>,
         order: &Order,
     ) -> Effects<'a> {
-        global(GlobalAccess {
+        global_effects(GlobalAccess {
             access_kind,
             base: *ptr,
             index: &[],
@@ -253,10 +263,10 @@ pub mod constructors {
     fn needs_one_thread_per_element(access_kind: AccessKind, order: &Order) -> bool {
         access_kind == AccessKind::Changes || order.semantics != MemoryOrdering::Weak
     }
-    fn access<'a>(buffer: Buffer, stage: Option<Value>, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
+    fn buffer_effects<'a>(buffer: Buffer, stage: Option<Value>, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
         Effects { buffers: vec![BufferAccess { buffer, stage, access_kind, proxy }], ..Effects::default() }
     }
-    fn global(access: GlobalAccess<'_>) -> Effects<'_> {
+    fn global_effects(access: GlobalAccess<'_>) -> Effects<'_> {
         Effects { global: Some(access), ..Effects::default() }
     }
 }

@@ -27,7 +27,7 @@ pub struct Layout {
 pub const LANE_BITS: usize = 5;
 
 /// The XOR of the bases of the bits set in `number`.
-pub fn apply(bases: &[u32], number: u32) -> u32 {
+pub fn xor_of_bases(bases: &[u32], number: u32) -> u32 {
     bases.iter().enumerate().filter(|(bit, _)| number >> bit & 1 == 1).fold(0, |sum, (_, basis)| sum ^ basis)
 }
 
@@ -57,15 +57,18 @@ impl Layout {
     }
     /// The number of the element that a register holds.
     pub fn element(&self, register: usize, lane: usize, warp: usize) -> usize {
-        (apply(&self.register, register as u32) ^ apply(&self.lane, lane as u32) ^ apply(&self.warp, warp as u32)) as usize
+        (xor_of_bases(&self.register, register as u32)
+            ^ xor_of_bases(&self.lane, lane as u32)
+            ^ xor_of_bases(&self.warp, warp as u32)) as usize
     }
 
+    /// The bases of the bits of the register, lane and warp number.
     fn bases(&self) -> impl Iterator<Item = u32> {
         self.register.iter().chain(&self.lane).chain(&self.warp).copied()
     }
 
-    /// Checks that the layout covers a tile of `1 << bits` elements: every element is present, no basis is outside, and copies
-    /// result only from zero bases of lanes and warps.
+    /// Checks that the layout covers a tile of `1 << bits` elements. Every element is present, and no basis is outside. Only zero
+    /// bases of lanes and warps make copies of elements.
     pub fn covers(&self, bits: u32) -> Result<(), String> {
         if let Some(basis) = self.bases().find(|basis| u64::from(*basis) >> bits != 0) {
             return Err(format!("basis {basis} lies outside a tile of {} elements", 1u64 << bits));
@@ -74,7 +77,7 @@ impl Layout {
         if held_bits != bits {
             return Err(format!("the layout holds {} of {} elements", 1u64 << held_bits, 1u64 << bits));
         }
-        // Replication is a zero basis of a lane or a warp, and nothing else.
+        // *Replication rule*: only a zero basis of a lane or warp bit may replicate elements.
         let distinct = self.bases().filter(|basis| *basis != 0).count();
         if self.register.contains(&0) || distinct != bits as usize {
             return Err("two threads or registers share an element by other means than a zero basis".into());
@@ -97,34 +100,34 @@ impl Layout {
         for (k, &dim) in order.iter().enumerate() {
             source[dim as usize] = shape[k];
         }
-        let (from, to) = (Strides::of(shape), Strides::of(&source));
+        let (from, to) = (Strides::for_shape(shape), Strides::for_shape(&source));
         self.map(|basis| (0..shape.len()).map(|k| from.coordinate(basis, k) << to.shift[order[k] as usize]).sum())
     }
 
     /// The layout of the operand of a broadcast whose result has this layout. Dimensions of extent 1 in the operand lose their
     /// bits.
     pub fn unbroadcast(&self, operand: &[u32], result: &[u32]) -> Layout {
-        let (from, to) = (Strides::of(result), Strides::of(operand));
+        let (from, to) = (Strides::for_shape(result), Strides::for_shape(operand));
         self.map(|basis| (0..result.len()).filter(|&d| operand[d] != 1).map(|d| from.coordinate(basis, d) << to.shift[d]).sum())
     }
 
-    /// For each register of this layout, the register of `from` in the same thread that holds the element to which `f` maps. A
-    /// conversion then only renames registers. `None` if such an element is in another thread, or if threads would have to read
-    /// different registers.
+    /// For each register of this layout, a register of `from` in the same thread. If the register holds `element`, the register of
+    /// `from` holds `f(element)`. The conversion then only renames registers. `None` if a thread does not hold an element that it
+    /// needs, or if threads would have to read different registers.
     pub fn renaming(&self, from: &Layout, f: impl Fn(u32) -> u32) -> Option<Vec<usize>> {
         let same_threads =
             |to: &[u32], from: &[u32]| to.len() == from.len() && to.iter().zip(from).all(|(to, from)| f(*to) == *from);
         if !same_threads(&self.lane, &from.lane) || !same_threads(&self.warp, &from.warp) {
             return None;
         }
-        let registers = Span::of(&from.register);
-        (0..self.registers()).map(|register| registers.solve(f(apply(&self.register, register as u32)))).collect()
+        let registers = Span::from_bases(&from.register);
+        (0..self.registers()).map(|register| registers.solve(f(xor_of_bases(&self.register, register as u32)))).collect()
     }
 
     /// The shuffles that convert `from` to this layout within a warp. `None` if an element is in another warp, or if lanes would
     /// have to read different registers in one shuffle.
     pub fn exchange(&self, from: &Layout) -> Option<Exchange> {
-        let span_of_warp = Span::of(&[&from.register[..], &from.lane].concat());
+        let span_of_warp = Span::from_bases(&[&from.register[..], &from.lane].concat());
         // The register and lane of `from` that hold an element.
         let locate = |element: u32| {
             let found = span_of_warp.solve(element)?;
@@ -134,7 +137,7 @@ impl Layout {
         let warp_differences = self.warp.iter().zip(&from.warp).map(|(to, from)| to ^ from);
         let lanes = self.lane.iter().copied().chain(warp_differences).map(lane_of).collect::<Option<Vec<u32>>>()?;
         let sources =
-            (0..self.registers()).map(|register| locate(apply(&self.register, register as u32))).collect::<Option<_>>()?;
+            (0..self.registers()).map(|register| locate(xor_of_bases(&self.register, register as u32))).collect::<Option<_>>()?;
         (self.warp.len() == from.warp.len()).then_some(Exchange { lanes, sources })
     }
 }
@@ -162,19 +165,21 @@ pub fn rank(bases: impl Iterator<Item = u32>) -> u32 {
 
 /// The number whose set bits select bases with XOR `target`; the inverse of [`apply`]. `None` if no bases have this XOR.
 pub fn solve(bases: &[u32], target: u32) -> Option<usize> {
-    Span::of(bases).solve(target)
+    Span::from_bases(bases).solve(target)
 }
 
-/// All XORs of some bases, in the reduced form of Gaussian elimination, for many calls of [`Span::solve`].
+/// The set of all XORs of some bases, in the reduced form of Gaussian elimination. It answers many calls of [`Span::solve`] without
+/// repeating the elimination.
 #[derive(Clone, Copy)]
 pub struct Span {
-    /// For each bit, a XOR of bases whose highest set bit is this bit, and the set of these bases as bits. Both are 0 if there is
-    /// none.
+    /// For each bit, a XOR of bases whose highest set bit is this bit, and the set of these bases as bits. Both are 0 if no XOR has
+    /// this highest bit.
     pivots: [(u32, usize); u32::BITS as usize],
 }
 
 impl Span {
-    pub fn of(bases: &[u32]) -> Span {
+    /// The span of the bases: every number that is the XOR of some of them.
+    pub fn from_bases(bases: &[u32]) -> Span {
         let mut span = Span { pivots: [(0, 0); u32::BITS as usize] };
         for (bit, basis) in bases.iter().enumerate() {
             let (rest, selected) = span.reduce(*basis, 1 << bit);
@@ -185,8 +190,8 @@ impl Span {
         span
     }
 
-    /// The number whose set bits select bases with XOR `target`. `None` if there is none. The number selects no basis that is a
-    /// combination of earlier bases.
+    /// The number whose set bits select bases with XOR `target`. `None` if no bases have this XOR. The number selects no basis that
+    /// is a combination of earlier bases.
     pub fn solve(&self, target: u32) -> Option<usize> {
         let (rest, selected) = self.reduce(target, 0);
         (rest == 0).then_some(selected)
@@ -215,7 +220,8 @@ pub struct Strides {
 }
 
 impl Strides {
-    pub fn of(shape: &[u32]) -> Strides {
+    /// The strides of a tile in the linear element order.
+    pub fn for_shape(shape: &[u32]) -> Strides {
         let bits: Vec<u32> = shape.iter().map(|extent| extent.trailing_zeros()).collect();
         let mut shift = vec![0; shape.len()];
         for dim in (0..shape.len().saturating_sub(1)).rev() {
@@ -256,7 +262,7 @@ mod tests {
     fn solve_inverts_apply() {
         let bases = [3, 6, 8, 1];
         for number in 0..16 {
-            assert_eq!(solve(&bases, apply(&bases, number)), Some(number as usize));
+            assert_eq!(solve(&bases, xor_of_bases(&bases, number)), Some(number as usize));
         }
         assert_eq!(solve(&[2, 4], 1), None);
     }
@@ -274,12 +280,14 @@ mod tests {
         for to in cases {
             let exchange = to.exchange(&from).unwrap();
             for thread in 0..64 {
-                let lane = apply(&exchange.lanes, thread);
+                let lane = xor_of_bases(&exchange.lanes, thread);
                 for (register, (source, other)) in exchange.sources.iter().enumerate() {
-                    let held =
-                        apply(&from.register, *source as u32) ^ apply(&from.lane, lane ^ other) ^ apply(&from.warp, thread >> 5);
-                    let expected =
-                        apply(&to.register, register as u32) ^ apply(&to.lane, thread & 31) ^ apply(&to.warp, thread >> 5);
+                    let held = xor_of_bases(&from.register, *source as u32)
+                        ^ xor_of_bases(&from.lane, lane ^ other)
+                        ^ xor_of_bases(&from.warp, thread >> 5);
+                    let expected = xor_of_bases(&to.register, register as u32)
+                        ^ xor_of_bases(&to.lane, thread & 31)
+                        ^ xor_of_bases(&to.warp, thread >> 5);
                     assert_eq!(held, expected, "register {register} of thread {thread}");
                 }
             }
@@ -300,7 +308,7 @@ mod tests {
     fn a_broadcast_renames_registers() {
         let wide = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 2, 2);
         let narrow = wide.unbroadcast(&[1, 32], &[32, 32]);
-        let strides = Strides::of(&[32, 32]);
+        let strides = Strides::for_shape(&[32, 32]);
         let registers = wide.renaming(&narrow, |element| strides.coordinate(element, 1)).unwrap();
         assert_eq!(registers.len(), wide.registers());
         for (register, source) in registers.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! The `.as` format (TileAS, the assembler-near dialect): the layout of every tile, and the atom that moves or computes it.
 //!
 //! A tile's type names a [`Layout`] over (register, lane, warp), and every data movement and MMA names its hardware atom. Warps
-//! exchange data through buffers of a table, which have a layout but no address yet. The warp count of a CTA is fixed here; stage
-//! counts, barriers and phases are not. *Sequential execution*: all threads of the CTA execute an op before the next one starts.
-//! `tile-sched` determines where that needs a barrier.
+//! exchange data through buffers, which have a layout but no address yet. The format fixes the warp count of a CTA, but no stage
+//! counts, barriers and phases. *Sequential execution*: all threads of the CTA execute an op before the next op starts.
+//! `tile-sched` determines where this rule needs a barrier.
 //!
 //! `tile-lower-as` writes the format and `tile-sched` reads it; `tile-run` executes it, distributed over the threads.
 

@@ -1,5 +1,5 @@
-//! Live ranges of buffers, and their placement in shared memory, which gives the shared memory that a function needs.
-//! `tile-lower-as` uses it with one stage per buffer, `tile-sched` with the final stage counts.
+//! Live ranges of buffers, and the placement of buffers in shared memory. The placement gives the shared memory that a function
+//! needs. `tile-lower-as` places buffers of one stage each, and `tile-sched` places buffers with the final stage counts.
 
 use crate::effects::{Effects, Proxy};
 use crate::{Buffer, BufferInfo};
@@ -10,11 +10,13 @@ use std::collections::BTreeMap;
 /// The first and last op that access a buffer, by position in program order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveRange {
+    /// The position of the first access.
     pub first: usize,
+    /// The position of the last access.
     pub last: usize,
 }
 
-/// A multi-stage buffer, which copies of a loop fill for later iterations. It is live throughout the loop.
+/// A multi-stage buffer. Copies in a loop fill the buffer for later iterations, so the buffer is live throughout the loop.
 #[derive(Clone, Copy, Debug)]
 pub struct StagedBuffer {
     /// The loop's body.
@@ -34,8 +36,8 @@ impl LiveRange {
     }
 }
 
-/// The buffers that have stages even if no copy prefetches. Asynchronous copies fill these buffers in blocks with TMA copies.
-/// Reason: TMA fills pipeline stages.
+/// The buffers that are multi-stage buffers even if no copy prefetches: those that asynchronous copies fill in a loop or branch
+/// with TMA copies. Reason: TMA copies fill pipeline stages.
 pub fn min_staged_buffers<O: Operation, T>(
     (body, region): (&Body<O, T>, Region),
     effects: for<'a> fn(&'a O) -> Effects<'a>,
@@ -77,14 +79,17 @@ pub fn liveness<O: Operation, T>(
 /// A walk over all ops in program order, which collects live ranges.
 struct Walk<'a, O, T> {
     body: &'a Body<O, T>,
+    /// Returns the effects of an op.
     effects: for<'b> fn(&'b O) -> Effects<'b>,
     staged_buffers: &'a BTreeMap<Buffer, StagedBuffer>,
     /// The number of ops visited so far.
     position: usize,
+    /// The live ranges found so far.
     liveness: Arena<Buffer, LiveRange>,
 }
 
 impl<O: Operation, T> Walk<'_, O, T> {
+    /// Extends the live ranges by the accesses of a region and of its inner regions.
     fn walk_region(&mut self, region: Region) {
         let body = self.body;
         for &op in &body.blocks[body.block_of(region)].ops {
@@ -118,9 +123,9 @@ impl<O: Operation, T> Walk<'_, O, T> {
     }
 }
 
-/// Assigns each buffer a byte offset in shared memory, so that two buffers with `conflicts` do not overlap. `depth` is the number
-/// of stages. Places the largest buffers first, each at the first gap that fits (first fit), because small buffers fit into the
-/// remaining gaps.
+/// Assigns each buffer a byte offset in shared memory, so that two buffers for which `conflicts` returns true do not overlap.
+/// `depth` returns the number of stages of a buffer. The function places the largest buffers first, each at the first gap that fits
+/// (first fit), because small buffers fit into the remaining gaps.
 pub fn place_buffers(
     buffers: &Arena<Buffer, BufferInfo>,
     conflicts: impl Fn(Buffer, Buffer) -> bool,

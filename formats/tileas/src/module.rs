@@ -11,15 +11,17 @@ use core_dialect::tile::Shape;
 use serde::{Deserialize, Serialize};
 use tensormap::Map;
 
+/// A kernel of `.as`: its body and attributes.
 pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 
-/// The memory of a buffer.
+/// The memory that contains a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "Option<SpaceText>", into = "Option<SpaceText>")]
 pub enum Space {
+    /// Shared memory.
     #[default]
     Shared,
-    /// See [`crate::tensor_memory`].
+    /// Tensor memory (TMEM), see [`crate::tensor_memory`].
     Tensor,
 }
 
@@ -51,12 +53,14 @@ pub struct BufferInfo {
     pub offsets: Vec<u32>,
     /// Alignment in bytes; for tensor memory, in TMEM columns.
     pub align: u32,
+    /// The memory that contains the buffer.
     pub space: Space,
 }
 
 /// The attributes of a kernel in `.as`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FunctionAttrs {
+    /// Whether the source program declares the kernel private.
     pub private: bool,
     /// Warps of the CTA: a power of two.
     pub warps: u32,
@@ -66,9 +70,10 @@ pub struct FunctionAttrs {
     #[serde(default)]
     pub cluster: Option<u32>,
     /// Whether the two CTAs of the cluster issue `tcgen05` MMAs as a CTA pair, each with half of the columns of the right operand.
-    /// Only `.sched` sets it.
+    /// False in `.as` files: `tile-sched` decides.
     #[serde(default)]
     pub cta_pair: bool,
+    /// The buffers of the kernel in shared and tensor memory.
     pub buffers: Arena<Buffer, BufferInfo>,
     /// Tensor maps over the function's parameters.
     pub maps: Arena<MapId, Map>,
@@ -87,6 +92,7 @@ impl BufferInfo {
 /// A module of `.as`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Module {
+    /// The layouts that tile types name by index.
     pub layouts: Arena<LayoutId, Layout>,
     pub globals: Vec<Global>,
     pub functions: Vec<Function>,

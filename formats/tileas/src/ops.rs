@@ -57,12 +57,14 @@ pub enum MmaOperand {
 }
 
 impl MmaOperand {
+    /// The buffer of an operand in shared or tensor memory.
     pub fn buffer(&self) -> Option<Buffer> {
         match self {
             MmaOperand::Registers(_) => None,
             MmaOperand::Memory { buffer, .. } => Some(*buffer),
         }
     }
+    /// The tile of an operand in registers.
     pub fn registers(&self) -> Option<Value> {
         match self {
             MmaOperand::Registers(value) => Some(*value),
@@ -73,7 +75,7 @@ impl MmaOperand {
     fn read_effects<'a>(&self, proxy: Proxy) -> Effects<'a> {
         self.access_effects(AccessKind::Reads, proxy)
     }
-    /// The effects of an access to the operand; none if it is in registers.
+    /// The effects of an access to the operand; none if the operand is in registers.
     fn access_effects<'a>(&self, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
         match self {
             MmaOperand::Registers(_) => computes(),
@@ -124,7 +126,7 @@ fn scale_effects<'a>(scales: &Option<MmaOperand>, proxy: Proxy) -> Effects<'a> {
     scales.map_or(computes(), |scales| scales.read_effects(proxy))
 }
 
-/// The maximum latency hint of a copy; the minimum is 1.
+/// The maximum latency hint of a copy, as in Tile IR's optimization hints; the minimum is 1.
 pub const MAX_LATENCY: u32 = 10;
 
 /// The instructions of a conversion between two register layouts.

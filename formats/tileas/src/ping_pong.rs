@@ -15,7 +15,7 @@ use core_dialect::components::{Components, OpEffects, components};
 use core_dialect::core_ops::Effect;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of components.
+/// The number of components: one for each of the two compute warp roles.
 pub const COMPONENTS: usize = 2;
 
 /// The assignment of ops and buffers to the components.
@@ -38,8 +38,8 @@ impl PingPong {
     }
 }
 
-/// The two components of a function's ops, or the reason why the function does not have two. `is_left_out`: another role executes
-/// the op. `is_shared`: each component executes the op.
+/// The two components of a function's ops, or the reason why the function does not have two. `is_left_out` returns whether another
+/// role executes an op. `is_shared` returns whether each component executes an op.
 pub fn ping_pong<O: TileAsOp>(
     (body, region): (&Body<O, Type>, Region),
     buffers: &Arena<Buffer, BufferInfo>,
@@ -106,7 +106,7 @@ fn buffer_components<O: TileAsOp>(
     let mut users: BTreeMap<Buffer, BTreeSet<Option<usize>>> = BTreeMap::new();
     for op in ops {
         let kind = &body.ops[*op].kind;
-        // One role stores for both components, and signals the completion.
+        // One role issues the TMA stores of both components, and signals their completion.
         if !matches!(kind.tileas_op(), Some(Op::TmaStore { .. })) {
             let component = components.of(*op).map(|component| usize::from(Some(component) == second));
             let effects = kind.effects().unwrap_or_default();

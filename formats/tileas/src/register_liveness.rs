@@ -1,7 +1,8 @@
 //! Register liveness: the live ranges of tiles in the registers of a thread, in program order.
 //!
-//! `ptxas` allocates the registers; its clients only estimate. Addresses and masks are computed directly before each access, so
-//! they are in no live range here. The cost model and `tile-sched` both estimate registers from these ranges.
+//! `ptxas` allocates the registers, so this module only estimates the live ranges. Kernels compute addresses and masks directly
+//! before each access, so addresses and masks have no live range here. The cost model and `tile-sched` both estimate registers from
+//! these ranges.
 
 use crate::Type;
 use crate::ops::Op;
@@ -12,7 +13,7 @@ use core_dialect::core_ops::Core;
 use core_dialect::tile::Elem;
 use std::collections::BTreeMap;
 
-/// Registers of a thread for addresses and temporaries, in addition to tiles.
+/// Estimated registers of a thread for addresses and temporaries, in addition to tiles.
 pub const OTHER_REGISTERS: u32 = 24;
 
 /// The assumption about the order in which a thread computes the elements of tiles.
@@ -28,19 +29,23 @@ pub enum Evaluation {
 pub struct RegisterLiveness {
     /// The ops in program order.
     pub order: Vec<OpId>,
+    /// The live range of each value in registers.
     ranges: BTreeMap<Value, Range>,
     /// For each op whose elements are computed at their use: the position of that use.
     streamed_ops: BTreeMap<OpId, usize>,
 }
 
+/// A live range as positions in program order.
 struct Range {
+    /// The position of the definition.
     first: usize,
     /// The position of the last use. A value occupies no registers there, because the result may reuse them.
     last: usize,
 }
 
 impl RegisterLiveness {
-    pub fn of<O: TileAsOp>(body: &Body<O, Type>, region: Region, evaluation: Evaluation) -> RegisterLiveness {
+    /// Computes the live ranges of all values in a region.
+    pub fn analyse<O: TileAsOp>(body: &Body<O, Type>, region: Region, evaluation: Evaluation) -> RegisterLiveness {
         let order = body.walk(region);
         let streamed_ops = match evaluation {
             Evaluation::FullTiles => BTreeMap::new(),
@@ -71,7 +76,7 @@ impl RegisterLiveness {
         RegisterLiveness { order, ranges, streamed_ops }
     }
 
-    /// The registers that are live at each position, if `registers_of` states how many a value occupies.
+    /// The number of registers that are live at each position. `registers_of` returns how many registers a value occupies.
     pub fn live_registers<O: TileAsOp>(&self, body: &Body<O, Type>, registers_of: impl Fn(Value) -> u32) -> Vec<u32> {
         let mut change = vec![0i64; self.order.len() + 1];
         for (value, range) in &self.ranges {

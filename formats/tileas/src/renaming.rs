@@ -1,11 +1,12 @@
-//! Core ops that only move or repeat elements: each result element is an element of the operand.
+//! Core ops that only rearrange or repeat elements (`permute`, `broadcast`, `reshape`), and the test whether such an op needs no
+//! instructions.
 
 use crate::layout::{Layout, Strides};
 use core_dialect::core_ops::Core;
 
 /// The map from an element number of the result to the element number of the operand, for `permute`, `broadcast` and `reshape`.
 pub fn source_element<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]) -> impl Fn(u32) -> u32 + 'a {
-    let (operand, result) = (Strides::of(from), Strides::of(to));
+    let (operand, result) = (Strides::for_shape(from), Strides::for_shape(to));
     move |element| match core {
         Core::Permute { order, .. } => {
             (0..to.len()).map(|k| result.coordinate(element, k) << operand.shift[order[k] as usize]).sum()

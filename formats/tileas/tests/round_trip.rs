@@ -1,4 +1,4 @@
-//! `.as` files satisfy the round-trip properties of all formats.
+//! Tests that `.as` files satisfy the round-trip properties of all formats.
 
 use tileas::Module;
 

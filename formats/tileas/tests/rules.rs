@@ -1,9 +1,9 @@
-//! The verifier of `.as` rejects each violation of V-AS with a message.
+//! Tests that the verifier of `.as` rejects violations of its rules (V-AS) with a message.
 
 use base::File;
 use tileas::Module;
 
-/// Reads a file. Returns `accepted`, or the code and message of the error.
+/// Reads and verifies a file. Returns `accepted`, or the code and message of the error.
 fn verdict(text: &str) -> String {
     match File::<Module>::read(text.as_bytes(), "case") {
         Ok(_) => "accepted".into(),
@@ -436,6 +436,7 @@ fn the_analysis_of_carried_predicates_terminates() {
     );
 }
 
+/// The header and the layout table of the programs that this file assembles from a body.
 const HEAD: &str =
     "//!tile tileas 7 atoms\n//!tile target sm_80\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 00
 layout #0 = (register: [], lane: [1, 2, 4, 8, 16], warp: [])

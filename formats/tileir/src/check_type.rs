@@ -11,6 +11,7 @@ pub const MAX_TILE_ELEMENTS: i64 = 16_777_216;
 
 type Check<T = ()> = Result<T, String>;
 
+/// The scalar types other than i4, as NVIDIA's messages list them.
 const SCALARS_EXCEPT_I4: &str = "f16 or bf16 or f32 or tf32 or f64 or f8E4M3FN or f8E5M2 or f8E8M0FNU or f4E2M1FN or \
                                  fnv8E5M3FNU or i1 or i8 or i16 or i32 or i64";
 
@@ -34,7 +35,7 @@ pub fn tile_element(ty: &Type) -> Check<Element> {
 }
 
 /// Checks the shape of a tile.
-pub fn tile(element: Element, shape: &[i64]) -> Check {
+pub fn check_tile(element: Element, shape: &[i64]) -> Check {
     if element == Element::Scalar(Scalar::F4E2M1FN) && shape.iter().all(|dim| dim % 2 != 0) {
         return Err("F4E2M1FN tiles must have an even number of elements".into());
     }
@@ -58,7 +59,7 @@ pub fn tile(element: Element, shape: &[i64]) -> Check {
 }
 
 /// Checks the shape and the strides of a tensor view.
-pub fn tensor_view(shape: &[i64], strides: &[i64]) -> Check {
+pub fn check_tensor_view(shape: &[i64], strides: &[i64]) -> Check {
     if shape.len() != strides.len() {
         let (shape, strides) = (shape.len(), strides.len());
         return Err(format!(
@@ -75,7 +76,7 @@ pub fn tensor_view(shape: &[i64], strides: &[i64]) -> Check {
 }
 
 /// Checks a partition, strided or gather/scatter view. Its tensor view is in `types` and valid.
-pub fn view(types: &Arena<TypeId, Type>, ty: &Type) -> Check {
+pub fn check_view(types: &Arena<TypeId, Type>, ty: &Type) -> Check {
     let Some((tile_shape, tensor)) = ty.tile_view() else { return Ok(()) };
     let Type::TensorView { element, shape: tensor_shape, .. } = &types[tensor] else {
         return Err("a view must look at a tensor view".into());
@@ -115,7 +116,7 @@ pub fn view(types: &Arena<TypeId, Type>, ty: &Type) -> Check {
         ));
     }
     let tile_shape: Vec<i64> = tile_shape.iter().map(|dim| i64::from(*dim)).collect();
-    tile(Element::Scalar(*element), &tile_shape)?;
+    check_tile(Element::Scalar(*element), &tile_shape)?;
     if let Some(padding) = ty.padding().filter(|padding| *padding != Padding::Zero && element.is_int()) {
         let padding = padding.spelling();
         return Err(format!("padding_value {padding} can only be used with floating point element types, got '{element}'"));
@@ -126,6 +127,7 @@ pub fn view(types: &Arena<TypeId, Type>, ty: &Type) -> Check {
     }
 }
 
+/// Checks that a dimension map names each dimension of a tensor once.
 fn check_permutation(dim_map: &[i32], rank: usize) -> Check {
     let mut used = vec![None; rank];
     for (tile_dim, &target) in dim_map.iter().enumerate() {

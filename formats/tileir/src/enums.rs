@@ -1,5 +1,5 @@
-//! The enumerations of the bytecode: numbers and spellings of the variants. Most of the types are
-//! defined in `core-dialect` and `numerics`, where all formats share them.
+//! The enumerations of the bytecode: the numbers and spellings of the variants. `core-dialect` and `numerics` define most of these
+//! types, because other formats use them too.
 
 use crate::preview::{Access, ExprOp, MemorySpace, Synchronization};
 use crate::types::PointerSharing;
@@ -7,8 +7,9 @@ use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastRed
 use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use serde::{Deserialize, Serialize};
 
-/// An enumeration whose bytecode numbers start at zero.
+/// An enumeration of the bytecode. The number of a variant is its position in the enumeration, from zero.
 pub trait WireEnum: Copy + 'static {
+    /// The texts of the variants, by number.
     const SPELLINGS: &'static [&'static str];
     fn number(self) -> u8;
     fn from_number(number: u8) -> Option<Self>;

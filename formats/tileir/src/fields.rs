@@ -189,8 +189,8 @@ impl Field for Region {
     }
 }
 
-/// Implements [`Field`] for types without operands and regions. A row has the type, its shape, the variant of `FieldRef` and of
-/// `FieldValue`, and the conversions to the first and from the second.
+/// Implements [`Field`] for types without operands and regions. A row has the type, its shape, and the variant of `FieldRef` and of
+/// `FieldValue`. Two conversions follow: to the payload of the `FieldRef`, and from the payload of the `FieldValue`.
 macro_rules! plain_field {
     ($($type:ty: $shape:expr, $variant:ident, |$get:ident| $to:expr, |$set:ident| $from:expr;)*) => {$(
         impl Field for $type {

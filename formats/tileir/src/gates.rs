@@ -1,7 +1,7 @@
 //! The additions of each bytecode version, as data: types, attributes, enumeration values, and parts of records.
 //!
-//! The op table, [`crate::ops`], has the first version of each op and field. Invariant: reader, writer, verifier and parser decide
-//! by these tables only. [`versions_page`] prints them as `VERSIONS.md`; a test compares the two.
+//! The op table, [`crate::ops`], has the first version of each op and field. Invariant: only these tables determine whether a
+//! version has a construct. [`versions_page`] returns the tables as text; a test compares the text with `VERSIONS.md`.
 //!
 //! A new version is a row in [`crate::version`], a row here per addition, and rows or gated fields in the op table. Only code that
 //! reads, writes and prints new constructs changes.
@@ -13,7 +13,7 @@ use crate::version::Version::{self, *};
 use numerics::Scalar::{self, *};
 use numerics::arith::Rounding;
 
-/// The kinds of types with records in the type table.
+/// The kinds of types that have records in the type section of the bytecode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeKind {
     Scalar(Scalar),
@@ -48,16 +48,20 @@ pub struct TypeRow {
     pub preview: bool,
 }
 
+/// The row of a scalar type.
 const fn scalar_row(tag: u8, scalar: Scalar, name: &'static str, since: Version) -> TypeRow {
     TypeRow { tag, kind: TypeKind::Scalar(scalar), name, since, preview: false }
 }
+/// The row of a type that is not a scalar.
 const fn type_row(tag: u8, kind: TypeKind, name: &'static str, since: Version) -> TypeRow {
     TypeRow { tag, kind, name, since, preview: false }
 }
+/// The row of a type that is preview content.
 const fn preview_type_row(tag: u8, kind: TypeKind, name: &'static str) -> TypeRow {
     TypeRow { tag, kind, name, since: V13_5, preview: true }
 }
 
+/// The kinds of types, in the order of their tags.
 pub const TYPES: &[TypeRow] = &[
     scalar_row(0, I1, "Int1", V13_1),
     scalar_row(1, I8, "Int8", V13_1),
@@ -147,13 +151,16 @@ pub struct AttributeRow {
     pub preview: bool,
 }
 
+/// The row of an attribute that every file may have.
 const fn attribute_row(tag: u8, kind: AttributeKind, since: Version) -> AttributeRow {
     AttributeRow { tag, kind, since, preview: false }
 }
+/// The row of an attribute that is preview content.
 const fn preview_attribute_row(tag: u8, kind: AttributeKind) -> AttributeRow {
     AttributeRow { tag, kind, since: V13_5, preview: true }
 }
 
+/// The kinds of self-describing attributes, in the order of their tags.
 pub const ATTRIBUTES: &[AttributeRow] = &[
     attribute_row(1, AttributeKind::Integer, V13_1),
     attribute_row(2, AttributeKind::Float, V13_1),
@@ -206,11 +213,13 @@ macro_rules! features {
         impl Feature {
             pub const ALL: &'static [Feature] = &[$(Feature::$variant),*];
 
+            /// The first version with the feature.
             pub fn since(self) -> Version {
                 match self {
                     $(Feature::$variant => $since,)*
                 }
             }
+            /// The description of the feature in `VERSIONS.md`.
             pub fn text(self) -> &'static str {
                 match self {
                     $(Feature::$variant => $text,)*
@@ -233,7 +242,7 @@ features! {
     SubprogramFlags V13_5 "debug subprograms: a flags word";
 }
 
-/// An enumeration value newer than its enumeration.
+/// An enumeration value that was added to an older enumeration.
 #[derive(Debug)]
 pub struct ValueRow {
     pub enumeration: &'static str,
@@ -255,6 +264,7 @@ fn value_since(enumeration: &str, value: &str) -> Version {
 }
 
 impl Version {
+    /// Whether the version has a feature.
     pub fn has(self, feature: Feature) -> bool {
         self >= feature.since()
     }

@@ -29,6 +29,7 @@ pub fn open_with(bytes: &[u8], name: &str, producer: &str, features: Features) -
     }
 }
 
+/// Reads bytecode. For a file of another kind, the error has a note with the actual kind.
 fn open_bytecode(bytes: &[u8], name: &str, producer: &str, features: Features) -> Result<File<Module>> {
     let program = bytecode::read(bytes, features).map_err(|error| {
         let diagnostic = error.into_diagnostic(name);
@@ -40,6 +41,7 @@ fn open_bytecode(bytes: &[u8], name: &str, producer: &str, features: Features) -
     Ok(with_envelope(program, bytes, producer))
 }
 
+/// Returns a decoded program as a stage file.
 fn with_envelope(program: bytecode::DecodedProgram, bytes: &[u8], producer: &str) -> File<Module> {
     let mut envelope = Envelope::new::<Module>(PHASE, producer, bytes);
     envelope.debug = program.debug;

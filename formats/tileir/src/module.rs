@@ -73,6 +73,7 @@ impl Module {
     pub fn function(&self, name: &str) -> Option<&Function> {
         self.functions.iter().find(|function| self.string(function.name) == name)
     }
+    /// The global with a name, which may be another string with the same text.
     pub fn global(&self, name: StringId) -> Option<&Global> {
         self.globals.iter().find(|global| global.name == name || self.string(global.name) == self.string(name))
     }

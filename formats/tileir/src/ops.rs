@@ -5,8 +5,10 @@
 //!
 //! A row has the form `Variant opcode mnemonic since effects counts (results) { fields } [rules] "text form"`. Attributes come
 //! first, then operands, then regions, as in the bytecode.
+//!
 //! `=> V13_3 default` gives the first version with the field, and its value in older versions. `where NAME` is the operand's
-//! constraint in [`crate::constraint`]. `as "name"` is the name in NVIDIA's messages, if it differs from the field's.
+//! constraint in [`crate::constraint`]. `as "name"` is the name of the field in NVIDIA's messages, if it differs from the name in
+//! the table.
 
 use crate::constraint::{self, Constraint};
 use crate::enums::{ComparisonOrdering, Direction};
@@ -40,10 +42,10 @@ pub enum Effects {
     Yield,
 }
 
-/// The encoding of result and operand counts.
+/// The counts of results and operands that the bytecode of an op has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountEncoding {
-    /// No counts.
+    /// The bytecode has no counts, because the table determines them.
     Fixed,
     /// A result count; each variadic operand has its own count.
     Segments,
@@ -55,6 +57,7 @@ pub enum CountEncoding {
     CountedResults,
 }
 
+/// A result in the op table.
 #[derive(Debug)]
 pub struct ResultInfo {
     /// The name in this table.
@@ -66,6 +69,7 @@ pub struct ResultInfo {
     pub variadic: bool,
 }
 
+/// A field in the op table.
 #[derive(Debug)]
 pub struct FieldInfo {
     pub name: &'static str,
@@ -77,13 +81,15 @@ pub struct FieldInfo {
     pub constraint: &'static Constraint,
 }
 
-/// A relation between operands and results, or a condition on the enclosing op. `names` are operands and results, or ops.
+/// A relation between operands and results, or a condition on the enclosing op. `names` has the operands and results of a relation,
+/// or the allowed enclosing ops.
 #[derive(Debug)]
 pub struct Rule {
     pub kind: RuleKind,
     pub names: &'static [&'static str],
 }
 
+/// The kinds of rules. If a variant does not say otherwise, the rule is about the values in [`Rule::names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleKind {
     SameType,
@@ -102,11 +108,12 @@ pub enum RuleKind {
     Parent,
 }
 
+/// A row of the op table.
 #[derive(Debug)]
 pub struct OpInfo {
     pub opcode: u16,
     pub mnemonic: &'static str,
-    /// NVIDIA's name of the op, for messages.
+    /// The name of the op's C++ class in NVIDIA's dialect, which messages contain.
     pub class: &'static str,
     /// The first version with the op.
     pub since: Version,
@@ -136,12 +143,13 @@ impl OpInfo {
     pub fn is_terminator(&self) -> bool {
         matches!(self.effects, Effects::Leave | Effects::Yield)
     }
-    /// The index of the field with a name of this table or of NVIDIA's messages.
+    /// The index of the field whose name in this table or in NVIDIA's messages is `name`.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field.name == name || field.wire_name == name)
     }
 }
 
+/// Expands to the first argument: an optional entry of a table row, or the default after it.
 macro_rules! first {
     ($first:expr $(, $rest:expr)*) => {
         $first
@@ -298,7 +306,7 @@ macro_rules! ops {
     };
 }
 
-/// Whether an entry of the op table has the word `variadic`, i.e. stands for any number of results.
+/// Whether a result of the op table has the word `variadic`: it then stands for any number of results.
 const fn is_variadic(word: &str) -> bool {
     !word.is_empty()
 }
@@ -660,7 +668,7 @@ ops! {
 }
 
 impl Op {
-    /// The in-bounds promises of an access through a view, and the number of its dimensions.
+    /// The in-bounds promises of an access through a view, and the number of dimensions of the view.
     pub fn inbounds_mut(&mut self) -> Option<(&mut Box<[bool]>, usize)> {
         match self {
             Op::LoadViewTko { inbounds, index, .. }

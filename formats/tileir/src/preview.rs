@@ -1,5 +1,5 @@
 //! Preview content of 13.5 (`simt`): functions for single threads that a tile program calls by name, and the symbolic expressions
-//! in their types. This crate reads, prints, writes and verifies it; no stage after `.tile` accepts it.
+//! in their types. This crate reads, prints, writes and verifies preview content. No stage after `.tile` accepts it.
 
 use crate::enums::Visibility;
 use crate::types::{Attribute, Dictionary, StringId, Type, TypeId};
@@ -74,7 +74,7 @@ pub enum PreviewType {
         shape: Box<[i64]>,
         symbols: Box<[Preview]>,
     },
-    /// A thread's part of a tile.
+    /// The part of a tile that one thread holds.
     Fragment(Box<Fragment>),
     Datatype,
     Shape,
@@ -83,8 +83,10 @@ pub enum PreviewType {
     None,
 }
 
+/// The part of a tile that one thread holds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fragment {
+    /// The extents of the tile as expressions. `shape` has the numeric extents, and [`crate::types::DYNAMIC`] for the others.
     pub symbols: Box<[Preview]>,
     pub shape: Box<[i64]>,
     pub element: TypeId,
@@ -105,7 +107,7 @@ pub struct Extern {
     /// `None` for a declaration.
     pub implementation: Option<Box<Implementation>>,
     pub loc: Loc,
-    /// The number of entries that precede the function in the module.
+    /// The number of entry functions that precede the function in the module.
     pub after: u32,
 }
 
@@ -159,7 +161,7 @@ impl Preview {
     }
 
     /// The attributes that the attribute directly contains.
-    fn parts(&self) -> Vec<&Preview> {
+    fn children(&self) -> Vec<&Preview> {
         match self {
             Preview::Binary { lhs, rhs, .. } => vec![lhs, rhs],
             Preview::Neg(inner) => vec![inner],
@@ -173,17 +175,18 @@ impl Preview {
     /// Calls `f` with the attribute and with all attributes in it.
     pub fn walk<'a>(&'a self, f: &mut dyn FnMut(&'a Preview)) {
         f(self);
-        self.parts().into_iter().for_each(|part| part.walk(f));
+        self.children().into_iter().for_each(|part| part.walk(f));
     }
 
+    /// The nesting depth: 1 for an attribute without children.
     pub fn depth(&self) -> usize {
-        1 + self.parts().into_iter().map(Preview::depth).max().unwrap_or(0)
+        1 + self.children().into_iter().map(Preview::depth).max().unwrap_or(0)
     }
 }
 
 impl PreviewType {
     /// The element type and the attributes that the type contains.
-    pub fn parts(&self) -> (Option<TypeId>, Vec<&Preview>) {
+    pub fn element_and_attributes(&self) -> (Option<TypeId>, Vec<&Preview>) {
         match self {
             PreviewType::Symbol(name) => (None, vec![name]),
             PreviewType::Tile { element, symbols, .. } => (Some(*element), symbols.iter().collect()),

@@ -1,4 +1,5 @@
-//! The types of Tile IR, and the attributes of ops and hints. The module interns types and strings; attributes refer to them by id.
+//! The types of Tile IR, and the attributes of ops and hints. A module stores each type and string once; attributes refer to types
+//! and strings by id.
 
 use crate::preview::{Preview, PreviewType};
 use core_dialect::memory::{MulticastReduction, Padding};
@@ -76,6 +77,7 @@ pub enum Type {
         results: Box<[TypeId]>,
     },
     Token,
+    /// A type that exists only in preview content.
     Preview(PreviewType),
 }
 
@@ -119,6 +121,7 @@ impl Element {
 }
 
 impl Type {
+    /// The element type and shape, if the type is a tile.
     pub fn tile(&self) -> Option<(Element, &[i64])> {
         match self {
             Type::Tile { element, shape } => Some((*element, shape)),
@@ -147,7 +150,8 @@ impl Type {
     }
 }
 
-/// A value known at compile time. `optimization_hints` stay unresolved until the target is known.
+/// A compile-time value. The dictionary in `OptimizationHints` has hints for several targets; a later stage selects the hints of
+/// its target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Attribute {
     /// Bits above the type's width are zero.
@@ -183,5 +187,5 @@ pub enum Attribute {
     Preview(Preview),
 }
 
-/// Names with values. Bytecode and text may have any order; their readers sort the entries by name.
+/// Names with values, sorted by name. Bytecode and text may have another order; their readers sort the entries.
 pub type Dictionary = Box<[(StringId, Attribute)]>;

@@ -1,4 +1,4 @@
-//! The bytecode versions. [`crate::gates`] and the op table list the additions of each.
+//! The bytecode versions. [`crate::gates`] and the op table [`crate::ops`] list the additions of each version.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,9 +38,11 @@ versions! {
 }
 
 impl Version {
+    /// Returns the version with these numbers, if this crate supports it.
     pub fn new(major: u8, minor: u8) -> Option<Version> {
         Self::ALL.iter().copied().find(|version| (version.major(), version.minor()) == (major, minor))
     }
+    /// Parses a version such as `13.1`.
     pub fn parse(text: &str) -> Option<Version> {
         Self::ALL.iter().copied().find(|version| version.to_string() == text)
     }

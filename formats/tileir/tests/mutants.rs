@@ -1,7 +1,6 @@
-//! Robustness against damaged files. Reading any mutant terminates quickly, in little memory and without a panic. The test also
-//! prints every sixteenth accepted mutant, and writes and reads it again.
-//!
-//! The mutants are the same in every run.
+//! Robustness against damaged files (mutants). Reading any mutant terminates quickly, in little memory and without a panic. The
+//! test also prints every sixteenth mutant that the reader accepts, and writes and reads it again. The mutants are the same in
+//! every run.
 
 #![allow(unsafe_code, reason = "the test counts the bytes in an allocator, and the traits of allocators are unsafe")]
 
@@ -15,7 +14,7 @@ use tileir::bytecode::Features;
 
 /// The number of damaged files per run.
 const MUTANTS: usize = 200_000;
-/// The maximum number of live heap bytes while the reader reads a file of `size` bytes.
+/// The maximum number of live heap bytes while the reader reads a file of `size` bytes: linear in the size, as the reader promises.
 fn heap_limit(size: usize) -> usize {
     (1 << 20) + 64 * size
 }
@@ -23,7 +22,9 @@ fn heap_limit(size: usize) -> usize {
 /// Counts the live heap bytes and their peak.
 struct CountingAllocator;
 
+/// The number of live heap bytes.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
+/// The maximum of [`LIVE`] since the test last reset it.
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 fn count_growth(size: usize) {
@@ -59,6 +60,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 /// The counters cover the entire process, so tests run one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
+/// Waits until no other test of this file runs. The test runs alone while it keeps the result.
 fn run_alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(|error| error.into_inner())
 }
@@ -94,8 +96,8 @@ const EDGE_VALUES: [&[u8]; 12] = [
     &[16],
 ];
 
-/// Applies one mutation: flips a bit, sets a random byte, replaces a byte by an edge value or inserts one, removes or doubles a
-/// piece, copies a piece from another file, or truncates the file.
+/// Applies one mutation. It flips a bit, or sets a random byte. It replaces a byte by an edge value, or inserts an edge value. It
+/// removes or repeats a piece, or copies a piece from another file. Or it truncates the file.
 fn mutate(bytes: &mut Vec<u8>, donor: &[u8], random: &mut Random) {
     // The mutation is after the magic and version, because the reader rejects damage there immediately.
     let start = 12.min(bytes.len());

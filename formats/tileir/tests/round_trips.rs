@@ -9,7 +9,7 @@ use tileir::bytecode::Features;
 use tileir::{Module, Version, text};
 
 #[test]
-fn programs_obey_the_rules() {
+fn sample_programs_pass_the_verifier() {
     for (name, text, _) in PROGRAMS {
         let (module, debug) = parse(name, text);
         tileir::verify::check_references(&module, &debug).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -17,7 +17,7 @@ fn programs_obey_the_rules() {
     }
 }
 
-/// Fixtures begin with their command in a comment, so comments may precede the header.
+/// A test file in text form begins with a comment that has the test's command, so comments may precede the header.
 #[test]
 fn comments_may_precede_the_header() {
     let (module, _) = parse("plain", "//!tileir version 13.2\ncuda_tile.module @m { entry @k() { return } }");
@@ -120,7 +120,7 @@ fn the_framed_container_holds_programs_of_13_1() {
 }
 
 #[test]
-fn the_framed_container_names_what_it_cannot_hold() {
+fn the_framed_container_names_a_construct_that_it_cannot_hold() {
     let entry = |body: &str| format!("entry @k(%n: tile<i32>) {{ {body} return }}");
     let x = "%x = constant <f32: 1.0> : tile<8xf32>";
     let cases = [

@@ -20,7 +20,7 @@ fn every_element_type_has_a_record() {
 }
 
 #[test]
-fn tags_are_in_order_and_named_once() {
+fn tags_are_unique_and_in_order() {
     let types: Vec<u8> = tileir::gates::TYPES.iter().map(|row| row.tag).collect();
     let attributes: Vec<u8> = tileir::gates::ATTRIBUTES.iter().map(|row| row.tag).collect();
     for tags in [types, attributes] {

@@ -9,7 +9,9 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null;
 
+/// `TILEWORKS_ABI_VERSION` of the header.
 const ABI_VERSION: u32 = 1;
+/// The version of the compiler, as a C string.
 const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(version) => version,
     Err(_) => panic!("a version has no NUL"),
@@ -55,6 +57,7 @@ fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
+/// The name of a resource in `struct tileworks_diagnostic`.
 fn resource_name(kind: ResourceKind) -> &'static str {
     match kind {
         ResourceKind::SharedMemory => "shared-memory",
@@ -66,7 +69,8 @@ fn resource_name(kind: ResourceKind) -> &'static str {
 }
 
 impl DiagnosticStrings {
-    fn of(diagnostic: &Diagnostic) -> DiagnosticStrings {
+    /// Converts the strings of a diagnostic to C strings.
+    fn from_diagnostic(diagnostic: &Diagnostic) -> DiagnosticStrings {
         let file = match &diagnostic.place {
             Some(Place::Source { file, .. } | Place::Text { file, .. } | Place::Input { file, .. }) => Some(c_string(file)),
             Some(Place::Entity(_)) | None => None,
@@ -89,7 +93,8 @@ impl DiagnosticStrings {
 }
 
 impl CDiagnostic {
-    fn of(diagnostic: &Diagnostic, strings: &DiagnosticStrings) -> CDiagnostic {
+    /// Creates the C structure of a diagnostic. It contains pointers to `strings`.
+    fn new(diagnostic: &Diagnostic, strings: &DiagnosticStrings) -> CDiagnostic {
         let (line, column) = match diagnostic.place {
             Some(Place::Source { line, column, .. } | Place::Text { line, column, .. }) => (line, column),
             _ => (0, 0),
@@ -112,8 +117,9 @@ impl CDiagnostic {
 }
 
 impl CResult {
-    fn of(compiled: Compiled) -> Box<CResult> {
-        let diagnostics = compiled.diagnostics.iter().map(DiagnosticStrings::of).collect();
+    /// Converts the strings of a result to C strings.
+    fn from_compiled(compiled: Compiled) -> Box<CResult> {
+        let diagnostics = compiled.diagnostics.iter().map(DiagnosticStrings::from_diagnostic).collect();
         Box::new(CResult { json: c_string(&compiled.json), diagnostics, compiled })
     }
 }
@@ -123,6 +129,8 @@ fn guarded<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 
+/// Returns the text of a C string, or `None` if the pointer is NULL or the text is not UTF-8.
+///
 /// SAFETY: `text` is NULL or a C string.
 unsafe fn read_text<'a>(text: *const c_char) -> Option<&'a str> {
     if text.is_null() { None } else { unsafe { CStr::from_ptr(text) }.to_str().ok() }
@@ -179,9 +187,9 @@ pub unsafe extern "C" fn tileworks_compile(compilation: *const Compilation) -> *
     let Some(compilation) = (unsafe { compilation.as_ref() }) else { return std::ptr::null_mut() };
     let internal_error = || {
         let error = Diagnostic::io("BUG001", "internal error of libtileworks");
-        CResult::of(crate::failed(Status::Internal, &error))
+        CResult::from_compiled(crate::failed(Status::Internal, &error))
     };
-    let result = catch_unwind(AssertUnwindSafe(|| CResult::of(compilation.run())));
+    let result = catch_unwind(AssertUnwindSafe(|| CResult::from_compiled(compilation.run())));
     Box::into_raw(result.unwrap_or_else(|_| internal_error()))
 }
 
@@ -222,7 +230,7 @@ pub unsafe extern "C" fn tileworks_result_diagnostic(
     let (Some(found), Some(strings)) = (result.compiled.diagnostics.get(index), result.diagnostics.get(index)) else {
         return Status::Usage as i32;
     };
-    let filled = CDiagnostic::of(found, strings);
+    let filled = CDiagnostic::new(found, strings);
     let bytes = diagnostic_size.min(size_of::<CDiagnostic>());
     // SAFETY: the caller states the size of its structure; a structure of another version is filled up to its own fields.
     unsafe { std::ptr::copy_nonoverlapping((&raw const filled).cast::<u8>(), diagnostic.cast::<u8>(), bytes) };

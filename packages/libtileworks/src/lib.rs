@@ -45,7 +45,8 @@ pub enum Status {
 }
 
 impl Status {
-    fn of(exit_code: u8) -> Status {
+    /// Returns the status for an exit code of `tileiras`.
+    fn from_exit_code(exit_code: u8) -> Status {
         match exit_code {
             0 => Status::Ok,
             1 => Status::Usage,
@@ -130,7 +131,7 @@ impl Compilation {
         let host = tileiras::Host { stages: &stages::InProcess, tools: &tools, control: control.clone() };
         let result = tileiras::compile_in_host(&host, &self.options, &self.name, self.input.clone());
         let diagnostics: Vec<Diagnostic> = result.messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let status = match Status::of(result.status) {
+        let status = match Status::from_exit_code(result.status) {
             Status::Compile if diagnostics.iter().any(|diagnostic| diagnostic.code == "BUG001") => Status::Internal,
             Status::Compile if control.is_cancelled() => Status::Cancelled,
             status => status,

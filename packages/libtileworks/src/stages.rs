@@ -35,6 +35,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
+    /// Runs the function of a stage on a thread of this process.
     fn run<E: clap::Args + Send + 'static>(
         &self,
         about: &'static About,

@@ -1,18 +1,18 @@
-//! Finds the executable `tile-ptx`.
+//! Finds the folder with the executables that the library runs: `tile-ptx` and `tile-link`.
 
 use base::diag::{Diagnostic, Result};
 use std::path::{Path, PathBuf};
 
-/// The executable that the library runs.
+/// The executable whose presence identifies the folder.
 const TOOL: &str = "tile-ptx";
 
 /// Returns the folder of `tile-ptx`: `$TILEWORKS_TOOLS`, the folder of this library, `../bin` from there, or a folder in `PATH`.
 pub(crate) fn find() -> Result<PathBuf> {
     let requested = std::env::var_os("TILEWORKS_TOOLS").map(PathBuf::from);
     let library = library_path().and_then(|path| path.parent().map(Path::to_path_buf));
-    let next_to_it = library.as_ref().and_then(|folder| Some(folder.parent()?.join("bin")));
+    let bin_next_to_library = library.as_ref().and_then(|folder| Some(folder.parent()?.join("bin")));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let candidates = requested.into_iter().chain(library).chain(next_to_it).chain(std::env::split_paths(&path));
+    let candidates = requested.into_iter().chain(library).chain(bin_next_to_library).chain(std::env::split_paths(&path));
     candidates.into_iter().find(|folder| folder.join(TOOL).is_file()).ok_or_else(|| {
         Diagnostic::io(
             "DRI002",

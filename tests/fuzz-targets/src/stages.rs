@@ -84,7 +84,7 @@ pub(crate) fn check_as(bytes: &[u8]) {
     if file.envelope.target.is_none() {
         return;
     }
-    check_result("tile-sched", run_passes(tile_sched::PASSES, &mut Scheduling::new(tile_sched::start(&file, "fuzz"))));
+    check_result("tile-sched", run_passes(tile_sched::PASSES, &mut Scheduling::new(tile_sched::convert_to_sched(&file, "fuzz"))));
 }
 
 /// A hand-written schedule may be wrong. `tile-sched` then returns an error, which this target ignores.

@@ -114,6 +114,7 @@ fn record_values(debuggee: &Debuggee<'_>, control: &Control) -> Result<RecordedV
 }
 
 impl Recording {
+    /// Runs both stages, and keeps the values of `other` that the debugger can compare with those of `debugged`.
     pub(crate) fn new(
         name: &str,
         other: &Debuggee<'_>,

@@ -59,7 +59,7 @@ pub(crate) struct SourceFile {
 
 /// Maximum number of frames of a call stack.
 const MAX_FRAMES: usize = 64;
-/// Maximum number of locations that `call_stack` follows for one op. A malicious file can chain them without end.
+/// Maximum number of locations that `call_stack` follows for one op. A malicious file can chain locations without end.
 const MAX_LOCATIONS: usize = 4096;
 
 impl<'a> Debuggee<'a> {

@@ -112,15 +112,17 @@ struct IndexRange {
 /// Parses and evaluates an expression in one pass. Each precedence level has a method, from
 /// [`parse_or`](Parser::parse_or), the lowest, to [`parse_primary`](Parser::parse_primary), the highest.
 struct Parser<'t, 's> {
+    /// The text that is not parsed yet.
     rest: &'t str,
     scene: &'s Scene<'s>,
+    /// The current nesting depth of brackets and signs.
     depth: usize,
 }
 
 type ParseResult = Result<Datum, String>;
 
 impl Parser<'_, '_> {
-    /// Consumes a token and the blanks after it if the rest starts with the token. Returns whether it does.
+    /// Consumes a token and the blanks after it if the remaining text starts with the token. Returns whether it does.
     fn consume(&mut self, token: &str) -> bool {
         match self.rest.strip_prefix(token) {
             Some(rest) => {
@@ -131,7 +133,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Consumes a token, or returns an error if the rest does not start with it.
+    /// Consumes a token, or returns an error if the remaining text does not start with it.
     fn expect(&mut self, token: &str) -> Result<(), String> {
         if self.consume(token) { Ok(()) } else { Err(format!("'{token}' is expected before '{}'", self.rest)) }
     }
@@ -165,7 +167,7 @@ impl Parser<'_, '_> {
     fn parse_comparison(&mut self) -> ParseResult {
         let left = self.parse_sum()?;
         type Compare = fn(f64, f64) -> bool;
-        let kinds: [(&str, Compare); 6] = [
+        let operators: [(&str, Compare); 6] = [
             ("==", |a, b| a == b),
             ("!=", |a, b| a != b),
             ("<=", |a, b| a <= b),
@@ -173,7 +175,7 @@ impl Parser<'_, '_> {
             ("<", |a, b| a < b),
             (">", |a, b| a > b),
         ];
-        for (token, compare) in kinds {
+        for (token, compare) in operators {
             if self.consume(token) {
                 let right = self.parse_sum()?;
                 return self.combine(&left, &right, |a, b| f64::from(compare(a, b)));
@@ -284,7 +286,7 @@ impl Parser<'_, '_> {
             self.rest = &self.rest[1..];
             let digits = self.consume_while(|c| c.is_ascii_digit());
             let number = digits.parse().map_err(|_| format!("'%{digits}' is no value"))?;
-            return self.scene.value(base::Value(number)).map(from_value);
+            return self.scene.value(base::Value(number)).map(datum_from_value);
         }
         if self.rest.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
             let mut end = self.rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(self.rest.len());
@@ -322,7 +324,7 @@ impl Parser<'_, '_> {
             return Ok(Datum::Numbers(vec![number.into()]));
         }
         match self.scene.variable_value(&name) {
-            Some(value) => value.map(from_value),
+            Some(value) => value.map(datum_from_value),
             None => self.scene.debuggee.array_named(&name).cloned().map(Datum::Array).ok_or_else(|| {
                 let arrays: Vec<&str> = self.scene.debuggee.arrays.iter().map(|array| array.name.as_str()).collect();
                 format!("nothing is called '{name}' here; buffers are {}, values %N", arrays.join(", "))
@@ -345,7 +347,7 @@ impl Parser<'_, '_> {
 
 /// Converts a value of the kernel. A tensor view becomes an array, which [`read_array`] loads when an expression needs its
 /// elements.
-pub(crate) fn from_value(value: Value) -> Datum {
+pub(crate) fn datum_from_value(value: Value) -> Datum {
     match value {
         Value::Tile(tile) => Datum::Tile(tile),
         Value::Tensor(tensor) => Datum::Array(Array {
@@ -431,7 +433,7 @@ fn slice_tile(tile: &Tile, ranges: &[IndexRange]) -> Result<Tile, String> {
     Ok(Tile::new(shape, tile.elem, tile.lanes().gather(lane_indices.into_iter())))
 }
 
-/// The extent of the first dimension; `None` for scalars, views, tokens and computed numbers.
+/// Returns the extent of the first dimension; `None` for scalars, views, tokens and computed numbers.
 pub(crate) fn first_extent(datum: &Datum) -> Option<usize> {
     match datum {
         Datum::Tile(tile) => tile.shape.first().map(|extent| *extent as usize),
@@ -440,7 +442,7 @@ pub(crate) fn first_extent(datum: &Datum) -> Option<usize> {
     }
 }
 
-/// The element or slice at an index of the first dimension.
+/// Returns the element or slice at an index of the first dimension.
 pub(crate) fn index_first_dim(datum: &Datum, index: i64) -> Result<Datum, String> {
     let ranges = [IndexRange { start: index, end: index.saturating_add(1), is_single_index: true }];
     match datum {

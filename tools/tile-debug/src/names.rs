@@ -237,9 +237,9 @@ mod tests {
         ] {
             assert_eq!(assigned_variable(line, 0), name, "{line}");
         }
-        let several = "    i, j = ct.bid(0, 1), [f(x), 2][0]";
+        let tuple_assignment = "    i, j = ct.bid(0, 1), [f(x), 2][0]";
         for (column, name) in [(11, Some("i")), (24, Some("j")), (26, Some("j"))] {
-            assert_eq!(assigned_variable(several, column), name, "{column}");
+            assert_eq!(assigned_variable(tuple_assignment, column), name, "{column}");
         }
         let statements = "    m = ct.bid(0); n = ct.bid(1); i, j = f('; x = '), g(2)";
         for (column, name) in [(8, "m"), (23, "n"), (41, "i"), (55, "j")] {

@@ -333,8 +333,8 @@ impl<'a> Terminal<'a> {
             control.ignored_faults.insert(rest.into());
         }
         for keyword in keywords {
-            let state = if control.ignored_faults.contains(keyword) { "does not stop" } else { "stops" };
-            self.print(&format!("  {keyword} {state}"));
+            let reaction = if control.ignored_faults.contains(keyword) { "does not stop" } else { "stops" };
+            self.print(&format!("  {keyword} {reaction}"));
         }
     }
 

@@ -1,5 +1,5 @@
-//! `tile-diff` shows the difference between two files of one kind as text. The tool matches values and registers and ignores their
-//! numbers, so an inserted line does not change all lines after it.
+//! `tile-diff` shows the difference between two files of the same kind as text. It ignores the numbers of values and registers.
+//! Otherwise, an inserted op would change the numbers in all later lines.
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
@@ -46,7 +46,7 @@ fn main() -> std::process::ExitCode {
     })
 }
 
-/// Returns the kind of a file. Bytecode, MLIR text and `.tile` are one kind; each other format is a kind of its own.
+/// Returns the kind of a file. Bytecode, MLIR text and `.tile` have the same kind. Each other format is a separate kind.
 fn file_kind(input: &Input) -> String {
     match sniff(&input.bytes) {
         Sniffed::Bytecode | Sniffed::Text | Sniffed::Other => "a program".into(),
@@ -55,7 +55,7 @@ fn file_kind(input: &Input) -> String {
     }
 }
 
-/// Returns the text of a file of any kind, without its origin.
+/// Returns the text of a file of any kind, without the lines that state its origin.
 fn file_text(input: &Input, producer: &str) -> Result<String> {
     match sniff(&input.bytes) {
         Sniffed::Stage { format, .. } if format == tileaa::Module::FORMAT => stage_file_text::<tileaa::Module>(input),
@@ -70,12 +70,12 @@ fn file_text(input: &Input, producer: &str) -> Result<String> {
     }
 }
 
-/// Returns the text of a stage file, without its envelope and origin.
+/// Returns the text of a stage file, without its envelope and without the lines that state its origin.
 fn stage_file_text<P: Payload>(input: &Input) -> Result<String> {
-    Ok(without_origin(&File::<P>::read(&input.bytes, &input.name)?.bare()?))
+    Ok(without_origin(&File::<P>::read(&input.bytes, &input.name)?.text_without_locations()?))
 }
 
-/// Removes the lines with the origin of a file (producer and input), which are not part of the program.
+/// Removes the lines that state the origin of a file: its producer and its input. The origin is not part of the program.
 fn without_origin(text: &str) -> String {
     let origin_prefixes = ["//!tile producer ", "//!tile input "];
     text.lines()

@@ -1,15 +1,16 @@
-//! `--layout`: draws one layout of a stage file for a terminal.
+//! The option `--layout`, which draws a layout of a stage file as text.
 
 use base::File;
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
 use common::{Colour, Input};
-use layout_drawing::layouts::Uses;
+use layout_drawing::layouts::UsesByLayout;
 use tileas::{Layout, LayoutId};
 
-/// Draws a layout once for each tile type that uses it. The drawings have colours only on a terminal.
+/// Draws a layout once for each tile type that uses the layout. `name` is the id of the layout, such as `#2`. The drawings use
+/// colours only on a terminal.
 pub(crate) fn draw(input: &Input, name: &str, to_terminal: bool) -> Result<String> {
-    let mut uses = Uses::default();
+    let mut uses = UsesByLayout::default();
     let layouts: Vec<(LayoutId, Layout)> = match sniff(&input.bytes) {
         Sniffed::Stage { format, .. } if format == "tileas" => {
             let module = File::<tileas::Module>::read(&input.bytes, &input.name)?.payload;
@@ -32,7 +33,10 @@ pub(crate) fn draw(input: &Input, name: &str, to_terminal: bool) -> Result<Strin
         return Err(Diagnostic::usage("DMP003", format!("there is no layout '{name}'; there are {}", known_ids.join(", "))));
     };
     let colour = to_terminal && Colour::of_stdout() == Colour::Yes;
-    let drawings: Vec<String> =
-        uses.of(*id).iter().map(|tile_type| layout_drawing::terminal::draw(&id.to_string(), layout, tile_type, colour)).collect();
+    let drawings: Vec<String> = uses
+        .of_layout(*id)
+        .iter()
+        .map(|tile_type| layout_drawing::terminal::draw(&id.to_string(), layout, tile_type, colour))
+        .collect();
     Ok(if drawings.is_empty() { format!("no value has layout {id}\n") } else { drawings.join("\n") })
 }

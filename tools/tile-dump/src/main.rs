@@ -1,4 +1,4 @@
-//! `tile-dump` prints any file of the pipeline as text.
+//! `tile-dump` prints any file of the pipeline as text: bytecode, stage files, PTX and cubins.
 
 mod layout;
 
@@ -71,7 +71,7 @@ fn print_any_stage_file(session: &mut Session, input: &Input, format: &str, opti
 fn print_stage_file<P: Payload>(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
     let file: File<P> = session.decode(input)?;
     if options.bare {
-        return session.write_bytes(file.bare()?.as_bytes(), false);
+        return session.write_bytes(file.text_without_locations()?.as_bytes(), false);
     }
     write_file(session, &file)
 }
@@ -83,7 +83,8 @@ fn write_file<P: Payload>(session: &mut Session, file: &File<P>) -> Result<()> {
     session.write_bytes(&bytes, form == Form::Binary)
 }
 
-/// Prints a program without envelope, as NVIDIA's tileirdisasm does, unless the command line selects a form other than text.
+/// Prints a Tile IR program without envelope, as NVIDIA's tileirdisasm does. If the command line selects a form other than text,
+/// writes a `.tile` file in this form.
 fn print_program(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
     let producer = session.producer();
     let features = Features { simt: !options.preview.is_empty() };

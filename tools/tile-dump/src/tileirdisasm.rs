@@ -1,5 +1,5 @@
-//! `tileirdisasm` prints bytecode as text. It has the command line of NVIDIA's tool of the same name, which clients expect in the
-//! directory of tileiras.
+//! `tileirdisasm` prints bytecode as text. It accepts the command line of NVIDIA's tileirdisasm. Clients of tileiras expect a tool
+//! with this name in the directory of tileiras.
 
 use base::diag::Style;
 use common::cl::{self, Help, Parsed, Section, Spec, Value, alias, immediate, option};
@@ -54,11 +54,13 @@ const HELP: Help = Help {
     footer: "\nExit codes:\n\n  0 success, 1 usage error, 2 missing input, 3 invalid bytecode, 4 output error or limit exceeded\n",
 };
 
-/// Exit codes of NVIDIA's tileirdisasm.
+/// The exit code of NVIDIA's tileirdisasm for a wrong command line.
 const EXIT_USAGE: u8 = 1;
+/// The exit code of NVIDIA's tileirdisasm for an input file that is missing or unreadable.
 const EXIT_NO_INPUT: u8 = 2;
+/// The exit code of NVIDIA's tileirdisasm for invalid bytecode.
 const EXIT_INVALID_INPUT: u8 = 3;
-/// An exit code that only this project has: an output error, or an exceeded limit.
+/// The exit code for an output error or an exceeded limit. NVIDIA's tileirdisasm does not have this exit code.
 const EXIT_NO_OUTPUT: u8 = 4;
 
 fn main() -> ExitCode {
@@ -115,7 +117,7 @@ fn run(program: &str, parsed: &Parsed) -> (String, String, u8) {
     }
 }
 
-/// Reads the input file, or returns the reason why it cannot be read.
+/// Reads the input file, or returns the reason why the read fails.
 fn read_input(path: &str) -> Result<Vec<u8>, String> {
     let file = std::fs::File::open(Path::new(path)).map_err(|error| common::os_error_text(&error))?;
     common::read_at_most(file, path, base::codec::SIZE_LIMIT as u64)

@@ -1,6 +1,6 @@
 //! Generators of loads and stores through tiles of pointers, and of token-ordered accesses to private memory of a tile block.
 
-use crate::builder::Kind;
+use crate::builder::TileKind;
 use crate::program::Generator;
 use base::ir::Value;
 use numerics::Scalar;
@@ -14,7 +14,7 @@ impl Generator {
     pub(crate) fn load_input(&mut self) {
         let at = self.random.below(self.inputs.len());
         let (scalar, pointer, elements) = (self.inputs[at].scalar, self.inputs[at].pointer, self.inputs[at].elements);
-        let kind = Kind::new(scalar, &self.any_shape());
+        let kind = TileKind::new(scalar, &self.any_shape());
         let value = match self.random.below(4) {
             0 => self.gather(pointer, elements, &kind),
             1 if kind.shape.len() == 1 => self.load_row(pointer, &kind),
@@ -28,21 +28,22 @@ impl Generator {
     pub(crate) fn pointers(&mut self, pointer: Value, scalar: Scalar, offset: Value, shape: &[i64]) -> Value {
         let ones = vec![1; shape.len()];
         let ty = self.builder.pointer_tile_type(scalar, &ones);
-        let one_pointer = if ones.is_empty() { pointer } else { self.builder.emit_with_type(Op::Reshape { source: pointer }, ty) };
+        let single_pointer =
+            if ones.is_empty() { pointer } else { self.builder.emit_with_type(Op::Reshape { source: pointer }, ty) };
         let ty = self.builder.pointer_tile_type(scalar, shape);
         let broadcast_pointers =
-            if ones == shape { one_pointer } else { self.builder.emit_with_type(Op::Broadcast { source: one_pointer }, ty) };
+            if ones == shape { single_pointer } else { self.builder.emit_with_type(Op::Broadcast { source: single_pointer }, ty) };
         let offset = match self.random.one_in(4) {
             true => {
                 let signedness = numerics::arith::Signedness::Signed;
-                self.builder.emit(&Kind::new(Scalar::I64, shape), Op::ExtI { signedness, from: offset })
+                self.builder.emit(&TileKind::new(Scalar::I64, shape), Op::ExtI { signedness, from: offset })
             }
             false => offset,
         };
         let pointers = self.builder.emit_with_type(Op::Offset { ptr: broadcast_pointers, offset }, ty);
         match self.random.one_in(8) {
             true => {
-                let source = self.builder.emit(&Kind::new(Scalar::I64, shape), Op::PtrToInt { source: pointers });
+                let source = self.builder.emit(&TileKind::new(Scalar::I64, shape), Op::PtrToInt { source: pointers });
                 self.builder.emit_with_type(Op::IntToPtr { source }, ty)
             }
             false => pointers,
@@ -51,7 +52,7 @@ impl Generator {
 
     /// Emits a load of elements at computed offsets from `pointer`. The offsets are less than `elements`, and the load may be
     /// masked.
-    pub(crate) fn gather(&mut self, pointer: Value, elements: i64, kind: &Kind) -> Value {
+    pub(crate) fn gather(&mut self, pointer: Value, elements: i64, kind: &TileKind) -> Value {
         let has_private_part = kind.count() * self.grid <= elements;
         let offset = match has_private_part && self.random.one_in(2) {
             true => self.private_indices(&kind.shape),
@@ -59,7 +60,7 @@ impl Generator {
         };
         let source = self.pointers(pointer, kind.scalar, offset, &kind.shape);
         let is_masked = self.random.one_in(2);
-        let mask = is_masked.then(|| self.tile_of_kind(&kind.of(Scalar::I1)));
+        let mask = is_masked.then(|| self.tile_of_kind(&kind.with_scalar(Scalar::I1)));
         let padding_value = is_masked.then(|| self.tile_of_kind(kind));
         self.load_pointers(source, kind, mask, padding_value, None).0
     }
@@ -68,7 +69,7 @@ impl Generator {
     pub(crate) fn load_pointers(
         &mut self,
         source: Value,
-        kind: &Kind,
+        kind: &TileKind,
         mask: Option<Value>,
         padding_value: Option<Value>,
         token: Option<Value>,
@@ -90,29 +91,29 @@ impl Generator {
     }
 
     /// Emits the index of the first element that only this tile block accesses. Each tile block has `count` elements.
-    pub(crate) fn own_start(&mut self, count: i64) -> Value {
+    pub(crate) fn own_elements_start(&mut self, count: i64) -> Value {
         let count = self.index_constant(count);
-        self.builder.emit_mul(&Kind::new(INDEX_TYPE, &[]), self.block_index, count)
+        self.builder.emit_mul(&TileKind::new(INDEX_TYPE, &[]), self.block_index, count)
     }
 
     /// Emits the indices of the elements that only this tile block accesses, in a random order.
     pub(crate) fn private_indices(&mut self, shape: &[i64]) -> Value {
-        let flat = Kind::new(INDEX_TYPE, &[shape.iter().product()]);
+        let flat = TileKind::new(INDEX_TYPE, &[shape.iter().product()]);
         let mut indices = self.permuted_indices(&flat);
-        let start = self.own_start(flat.count());
+        let start = self.own_elements_start(flat.count());
         let start = self.broadcast_scalar(start, &flat);
         indices = self.builder.emit_add(&flat, indices, start);
         self.reshape(indices, &flat, shape)
     }
 
     /// Broadcasts a scalar to a one-dimensional tile.
-    pub(crate) fn broadcast_scalar(&mut self, number: Value, flat: &Kind) -> Value {
-        let one_element = self.reshape(number, &Kind::new(flat.scalar, &[]), &[1]);
+    pub(crate) fn broadcast_scalar(&mut self, number: Value, flat: &TileKind) -> Value {
+        let one_element = self.reshape(number, &TileKind::new(flat.scalar, &[]), &[1]);
         if flat.shape == [1] { one_element } else { self.builder.emit(flat, Op::Broadcast { source: one_element }) }
     }
 
     /// Emits a permutation of the element indices of a one-dimensional tile. The element count must be a power of two.
-    pub(crate) fn permuted_indices(&mut self, flat: &Kind) -> Value {
+    pub(crate) fn permuted_indices(&mut self, flat: &TileKind) -> Value {
         let indices = self.builder.emit(flat, Op::Iota {});
         match self.random.below(3) {
             0 => {
@@ -132,18 +133,18 @@ impl Generator {
     }
 
     /// Stores a tile to a new output, which the comparison requires to be equal at all stages.
-    pub(crate) fn store_to_new_output(&mut self, value: Value, kind: &Kind) {
+    pub(crate) fn store_to_new_output(&mut self, value: Value, kind: &TileKind) {
         self.store_with_tolerance(value, kind, 0.0);
     }
 
     /// Stores a tile to a new output, which is compared with a tolerance. Each tile block stores to its own part of the output.
-    pub(crate) fn store_with_tolerance(&mut self, value: Value, kind: &Kind, tolerance: f64) {
+    pub(crate) fn store_with_tolerance(&mut self, value: Value, kind: &TileKind, tolerance: f64) {
         let (value, kind) = match kind.scalar {
-            Scalar::I1 => (self.convert(value, kind, INDEX_TYPE), kind.of(INDEX_TYPE)),
+            Scalar::I1 => (self.convert(value, kind, INDEX_TYPE), kind.with_scalar(INDEX_TYPE)),
             _ => (value, kind.clone()),
         };
         let (value, kind) = match kind.shape.is_empty() {
-            true => (self.reshape(value, &kind, &[1]), Kind::new(kind.scalar, &[1])),
+            true => (self.reshape(value, &kind, &[1]), TileKind::new(kind.scalar, &[1])),
             false => (value, kind),
         };
         let pointer = self.add_output(kind.scalar, kind.count() * self.grid, tolerance);
@@ -151,7 +152,7 @@ impl Generator {
             true => {
                 let offset = self.private_indices(&kind.shape);
                 let destination = self.pointers(pointer, kind.scalar, offset, &kind.shape);
-                let mask = self.random.one_in(3).then(|| self.tile_of_kind(&kind.of(Scalar::I1)));
+                let mask = self.random.one_in(3).then(|| self.tile_of_kind(&kind.with_scalar(Scalar::I1)));
                 self.store_pointers(destination, value, mask, None);
             }
             false => {
@@ -175,7 +176,7 @@ impl Generator {
         let equal_count_shapes: Vec<Vec<i64>> = equal_count_shapes.into_iter().filter(|shape| !shape.is_empty()).collect();
         for _ in 0..1 + self.random.below(2) {
             let shape = if equal_count_shapes.is_empty() { kind.shape.clone() } else { self.random.pick(&equal_count_shapes) };
-            let reloaded_kind = Kind::new(kind.scalar, &shape);
+            let reloaded_kind = TileKind::new(kind.scalar, &shape);
             let (view, index) = (self.own_view(pointer, &reloaded_kind), self.own_index(&reloaded_kind));
             let (value, load_token) = self.load_view(view, &index, &reloaded_kind, Some(token));
             self.add_to_pool(value, reloaded_kind.clone());
@@ -200,7 +201,7 @@ impl Generator {
         let ty = self.builder.pointer_tile_type(kind.scalar, &[]);
         let global = self.random.one_in(3);
         let pointer = self.builder.emit_with_type(Op::Alloca { global, num_elem: kind.count(), alignment: 16 }, ty);
-        let flat = Kind::new(INDEX_TYPE, &[kind.count()]);
+        let flat = TileKind::new(INDEX_TYPE, &[kind.count()]);
         let mut token = None;
         let mut value = x;
         for _ in 0..2 {

@@ -1,7 +1,7 @@
 //! Generators of functions that Tile IR defines only up to an error bound. Their results do not join the pool, because control flow
 //! that depends on them could differ between stages. They go directly to an output that is compared with a tolerance.
 
-use crate::builder::Kind;
+use crate::builder::TileKind;
 use crate::program::Generator;
 use base::ir::Value;
 use numerics::Scalar;
@@ -14,7 +14,7 @@ impl Generator {
         let (x, kind) = self.any_tile();
         let scalar = self.random.pick(&[Scalar::F32, Scalar::F32, Scalar::F16, Scalar::BF16, Scalar::F64]);
         let x = self.convert(x, &kind, scalar);
-        let kind = kind.of(scalar);
+        let kind = kind.with_scalar(scalar);
         // The tolerance is relative to the larger of 1 and the magnitude of the result. It covers a few units in the last place,
         // plus the error of one or two more ops.
         let tolerance = match scalar {
@@ -33,7 +33,7 @@ impl Generator {
     }
 
     /// Emits a random approximate function. The operands are first clamped to intervals in which the function's error is bounded.
-    fn emit_function(&mut self, x: Value, kind: &Kind) -> Value {
+    fn emit_function(&mut self, x: Value, kind: &TileKind) -> Value {
         let is_f32 = kind.scalar == Scalar::F32;
         let mode = |random: &mut crate::random::Random, modes: &[Rounding]| if is_f32 { random.pick(modes) } else { modes[0] };
         let (low, high) = self.random.pick(&[(-4.0, 4.0), (0.125, 40.0), (-1.0, 1.0)]);
@@ -74,14 +74,14 @@ impl Generator {
     }
 
     /// Emits a float sum along a random dimension, and stores it. Tile IR leaves the order of the sum unspecified.
-    fn store_float_sum(&mut self, x: Value, kind: &Kind, tolerance: f64) {
+    fn store_float_sum(&mut self, x: Value, kind: &TileKind, tolerance: f64) {
         let dim = self.random.below(kind.shape.len());
         let extent = kind.shape[dim] as f64;
         // The scale keeps each partial sum at most as large as the largest element.
         let scale = self.splat_float(kind, 1.0 / extent);
         let (flush_to_zero, rounding_mode) = (false, Rounding::NearestEven);
         let x = self.builder.emit(kind, Op::MulF { flush_to_zero, rounding_mode, lhs: x, rhs: scale });
-        let scalar = Kind::new(kind.scalar, &[]);
+        let scalar = TileKind::new(kind.scalar, &[]);
         let ty = self.builder.tile_type(&scalar);
         let (body, args, outer_block) = self.builder.open_region(&[ty, ty]);
         let value = self.builder.emit_with_type(Op::AddF { flush_to_zero, rounding_mode, lhs: args[0], rhs: args[1] }, ty);
@@ -89,7 +89,7 @@ impl Generator {
         self.builder.close_region(outer_block);
         let mut shape = kind.shape.clone();
         shape.remove(dim);
-        let result = Kind::new(kind.scalar, &shape);
+        let result = TileKind::new(kind.scalar, &shape);
         let identity = self.scalar_attribute(kind.scalar, 0);
         let op = Op::Reduce { dim: dim as i32, identities: [identity].into(), operands: [x].into(), body };
         let value = self.builder.emit(&result, op);

@@ -1,7 +1,7 @@
 //! Generators of atomic ops. The old values in memory that several tile blocks access depend on timing, so no op uses them. Later
 //! ops use only the old values of memory that a single tile block accesses.
 
-use crate::builder::{Kind, View, ViewKind};
+use crate::builder::{TileKind, View, ViewKind};
 use crate::program::Generator;
 use crate::views::Tensor;
 use base::ir::Value;
@@ -29,7 +29,7 @@ impl Generator {
     }
 
     /// Emits the operand of an atomic. Floats are small integers, so every sum is exact.
-    fn atomic_operand(&mut self, kind: &Kind) -> Value {
+    fn atomic_operand(&mut self, kind: &TileKind) -> Value {
         if kind.scalar.is_int() { self.tile_of_kind(kind) } else { self.small_integers(kind, 1) }
     }
 
@@ -39,7 +39,7 @@ impl Generator {
         mode: AtomicMode,
         pointers: Value,
         arg: Value,
-        kind: &Kind,
+        kind: &TileKind,
         mask: Option<Value>,
         token: Option<Value>,
     ) -> Vec<Value> {
@@ -58,7 +58,7 @@ impl Generator {
         if is_low_precision && self.loop_depth > 0 {
             return;
         }
-        let kind = Kind::new(scalar, &shape);
+        let kind = TileKind::new(scalar, &shape);
         let mode = self.commutative_mode(scalar);
         if self.random.one_in(3) && !shape.is_empty() && !is_low_precision {
             return self.shared_view_atomic(&kind, mode);
@@ -66,12 +66,12 @@ impl Generator {
         let pointer = self.add_output(kind.scalar, SHARED_ELEMENTS, 0.0);
         let (offset, arg) = (self.integers_below(SHARED_ELEMENTS, &shape), self.atomic_operand(&kind));
         let pointers = self.pointers(pointer, kind.scalar, offset, &shape);
-        let mask = self.random.one_in(2).then(|| self.tile_of_kind(&kind.of(Scalar::I1)));
+        let mask = self.random.one_in(2).then(|| self.tile_of_kind(&kind.with_scalar(Scalar::I1)));
         self.read_modify_write(mode, pointers, arg, &kind, mask, None);
     }
 
     /// Emits an atomic through a view. All tile blocks access the same tile.
-    fn shared_view_atomic(&mut self, kind: &Kind, mode: AtomicMode) {
+    fn shared_view_atomic(&mut self, kind: &TileKind, mode: AtomicMode) {
         let base = self.add_output(kind.scalar, kind.count(), 0.0);
         let dims: Vec<usize> = (0..kind.shape.len()).collect();
         let tensor = Tensor::packed(kind.scalar, &kind.shape, &dims, base);
@@ -87,14 +87,14 @@ impl Generator {
     /// Emits two atomics on elements that no other tile block accesses. The old values join the pool.
     pub(crate) fn private_atomics(&mut self) {
         let scalar = self.random.pick(&[Scalar::I32, Scalar::I64, Scalar::F32]);
-        let kind = Kind::new(scalar, &self.any_shape());
+        let kind = TileKind::new(scalar, &self.any_shape());
         let pointer = self.add_output(scalar, kind.count() * self.grid, 0.0);
         let mut token = None;
         for _ in 0..2 {
             let mode = if self.random.one_in(3) { AtomicMode::Xchg } else { self.commutative_mode(scalar) };
             let offset = self.private_indices(&kind.shape);
             let (pointers, arg) = (self.pointers(pointer, scalar, offset, &kind.shape), self.atomic_operand(&kind));
-            let mask = self.random.one_in(2).then(|| self.tile_of_kind(&kind.of(Scalar::I1)));
+            let mask = self.random.one_in(2).then(|| self.tile_of_kind(&kind.with_scalar(Scalar::I1)));
             let results = self.read_modify_write(mode, pointers, arg, &kind, mask, token);
             // Tile IR leaves the result of a masked-off element undefined.
             if mask.is_none() {
@@ -106,17 +106,17 @@ impl Generator {
 
     /// Emits a compare-and-swap that succeeds for some elements and fails for others.
     pub(crate) fn compare_and_swap(&mut self) {
-        let kind = Kind::new(self.random.pick(&[Scalar::I32, Scalar::I64]), &self.any_shape());
+        let kind = TileKind::new(self.random.pick(&[Scalar::I32, Scalar::I64]), &self.any_shape());
         let pointer = self.add_output(kind.scalar, kind.count() * self.grid, 0.0);
         let mut token = None;
         for _ in 0..2 {
             let offset = self.private_indices(&kind.shape);
             let pointers = self.pointers(pointer, kind.scalar, offset, &kind.shape);
             let one = self.splat(&kind, 1);
-            let some = self.tile_of_kind(&kind);
-            let cmp = self.builder.emit_and(&kind, some, one);
-            let some = self.tile_of_kind(&kind);
-            let val = self.builder.emit_and(&kind, some, one);
+            let expected = self.tile_of_kind(&kind);
+            let cmp = self.builder.emit_and(&kind, expected, one);
+            let desired = self.tile_of_kind(&kind);
+            let val = self.builder.emit_and(&kind, desired, one);
             let types = [self.builder.tile_type(&kind), self.builder.token_type()];
             let (memory_ordering, memory_scope) = (self.atomic_ordering(), MemoryScope::Device);
             let op = Op::AtomicCASTko { memory_ordering, memory_scope, pointers, cmp, val, mask: None, token };

@@ -1,4 +1,4 @@
-//! Builder of a Tile IR module: interned types, constants, and ops in the current block.
+//! Builds a Tile IR module: interns types and strings, and appends constants and ops to the current block.
 
 use base::ir::{Block, Operation, Region, Value};
 use base::{Arena, Body, Loc};
@@ -12,24 +12,24 @@ use tileir::types::PointerSharing;
 use tileir::types::{Dictionary, Symbol};
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
 
-/// The element type and the shape of a tile.
+/// The kind of a tile: its element type and its shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct TileKind {
     pub(crate) scalar: Scalar,
     pub(crate) shape: Vec<i64>,
 }
 
-impl Kind {
-    pub(crate) fn new(scalar: Scalar, shape: &[i64]) -> Kind {
-        Kind { scalar, shape: shape.into() }
+impl TileKind {
+    pub(crate) fn new(scalar: Scalar, shape: &[i64]) -> TileKind {
+        TileKind { scalar, shape: shape.into() }
     }
     /// Returns the number of elements.
     pub(crate) fn count(&self) -> i64 {
         self.shape.iter().product()
     }
     /// Returns the kind of a tile with the same shape and another element type.
-    pub(crate) fn of(&self, scalar: Scalar) -> Kind {
-        Kind { scalar, shape: self.shape.clone() }
+    pub(crate) fn with_scalar(&self, scalar: Scalar) -> TileKind {
+        TileKind { scalar, shape: self.shape.clone() }
     }
 }
 
@@ -61,6 +61,7 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
+    /// Starts a module with an empty entry function.
     pub(crate) fn new() -> Builder {
         let module = Module {
             version: Version::LATEST,
@@ -84,7 +85,7 @@ impl Builder {
         let existing = self.module.types.iter().find(|(_, known)| **known == ty).map(|(id, _)| id);
         existing.unwrap_or_else(|| self.module.types.push(ty))
     }
-    pub(crate) fn tile_type(&mut self, kind: &Kind) -> TypeId {
+    pub(crate) fn tile_type(&mut self, kind: &TileKind) -> TypeId {
         self.ty(Type::Scalar(kind.scalar));
         self.ty(Type::Tile { element: Element::Scalar(kind.scalar), shape: kind.shape.clone().into() })
     }
@@ -130,7 +131,7 @@ impl Builder {
     }
 
     /// Emits a constant tile. `values` has one splat value or one value per element.
-    pub(crate) fn constant(&mut self, kind: &Kind, values: &[u64]) -> Value {
+    pub(crate) fn constant(&mut self, kind: &TileKind, values: &[u64]) -> Value {
         let bytes = kind.scalar.bytes() as usize;
         // The encoding packs i1 elements into bits; a true splat value sets all of them.
         let word = |value: &u64| if kind.scalar == Scalar::I1 { (value & 1) * 0xff } else { *value };
@@ -147,14 +148,14 @@ impl Builder {
         let args = args.iter().map(|ty| self.body.add_argument(block, *ty)).collect();
         (region, args, std::mem::replace(&mut self.block, block))
     }
-    /// Restores the block that was open before a region.
+    /// Closes a region: makes `outer_block`, which `open_region` returned, the current block.
     pub(crate) fn close_region(&mut self, outer_block: Block) {
         self.block = outer_block;
     }
 
     /// Returns the numeric results of the ops outside regions: the op's mnemonic, the value and its kind. If an op has several
     /// results, their number follows the mnemonic.
-    pub(crate) fn numeric_results(&self) -> Vec<(String, Value, Kind)> {
+    pub(crate) fn numeric_results(&self) -> Vec<(String, Value, TileKind)> {
         let mut values = Vec::new();
         let function = &self.body.blocks[self.body.block_of(self.region)];
         for op in &function.ops {
@@ -165,11 +166,11 @@ impl Builder {
             }
             let op = match node.results.len() {
                 1 => node.kind.mnemonic().to_string(),
-                several => format!("{}_{several}", node.kind.mnemonic()),
+                result_count => format!("{}_{result_count}", node.kind.mnemonic()),
             };
             for value in &node.results {
                 if let Type::Tile { element: Element::Scalar(scalar), shape } = &self.module.types[self.body.values[*value].ty] {
-                    values.push((op.clone(), *value, Kind::new(*scalar, shape)));
+                    values.push((op.clone(), *value, TileKind::new(*scalar, shape)));
                 }
             }
         }
@@ -185,7 +186,7 @@ impl Builder {
     /// Adds a global with the given contents.
     pub(crate) fn add_global(&mut self, scalar: Scalar, elements: i64, data: Vec<u8>) -> Symbol {
         let name = self.intern_string(&format!("global{}", self.module.globals.len()));
-        let ty = self.tile_type(&Kind::new(scalar, &[elements]));
+        let ty = self.tile_type(&TileKind::new(scalar, &[elements]));
         let value = self.module.constants.push(Constant { data: data.into() });
         let visibility = Visibility::Public;
         self.module.globals.push(Global { name, ty, value, alignment: 16, visibility, constant: false, loc: Loc::UNKNOWN });
@@ -193,17 +194,17 @@ impl Builder {
     }
 
     /// Emits an op with one result of the given kind.
-    pub(crate) fn emit(&mut self, kind: &Kind, op: Op) -> Value {
+    pub(crate) fn emit(&mut self, kind: &TileKind, op: Op) -> Value {
         let ty = self.tile_type(kind);
         self.emit_with_type(op, ty)
     }
-    pub(crate) fn emit_add(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
+    pub(crate) fn emit_add(&mut self, kind: &TileKind, lhs: Value, rhs: Value) -> Value {
         self.emit(kind, Op::AddI { overflow: Overflow::None, lhs, rhs })
     }
-    pub(crate) fn emit_mul(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
+    pub(crate) fn emit_mul(&mut self, kind: &TileKind, lhs: Value, rhs: Value) -> Value {
         self.emit(kind, Op::MulI { overflow: Overflow::None, lhs, rhs })
     }
-    pub(crate) fn emit_and(&mut self, kind: &Kind, lhs: Value, rhs: Value) -> Value {
+    pub(crate) fn emit_and(&mut self, kind: &TileKind, lhs: Value, rhs: Value) -> Value {
         self.emit(kind, Op::AndI { lhs, rhs })
     }
 

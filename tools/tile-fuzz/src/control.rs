@@ -1,7 +1,7 @@
 //! Generators of structured control flow: `if`, `for`, `loop` and early returns.
 //! Invariant: every generated loop ends after a few iterations.
 
-use crate::builder::Kind;
+use crate::builder::TileKind;
 use crate::program::Generator;
 use base::ir::{Region, Value};
 use numerics::Scalar;
@@ -14,7 +14,7 @@ const INDEX_TYPE: Scalar = Scalar::I32;
 impl Generator {
     /// Emits a scalar condition that may differ between tile blocks.
     pub(crate) fn random_condition(&mut self) -> Value {
-        let scalar = Kind::new(INDEX_TYPE, &[]);
+        let scalar = TileKind::new(INDEX_TYPE, &[]);
         let scalar_value = if self.random.one_in(3) { self.tile_of_kind(&scalar) } else { self.block_index };
         let one = self.index_constant(1);
         let low_bit = self.builder.emit_and(&scalar, scalar_value, one);
@@ -24,16 +24,16 @@ impl Generator {
     /// Emits a signed comparison of two i32 scalars.
     pub(crate) fn compare_scalars(&mut self, comparison_predicate: Predicate, lhs: Value, rhs: Value) -> Value {
         let op = Op::CmpI { comparison_predicate, signedness: Signedness::Signed, lhs, rhs };
-        self.builder.emit(&Kind::new(Scalar::I1, &[]), op)
+        self.builder.emit(&TileKind::new(Scalar::I1, &[]), op)
     }
 
     /// Returns the type ids of tiles.
-    fn tile_types(&mut self, kinds: &[Kind]) -> Vec<tileir::TypeId> {
+    fn tile_types(&mut self, kinds: &[TileKind]) -> Vec<tileir::TypeId> {
         kinds.iter().map(|kind| self.builder.tile_type(kind)).collect()
     }
 
     /// Builds a region whose arguments are tiles. The arguments are in the pool while `fill` emits the region's ops.
-    fn region_of_tiles(&mut self, args: &[Kind], fill: impl FnOnce(&mut Generator, &[Value])) -> Region {
+    fn region_of_tiles(&mut self, args: &[TileKind], fill: impl FnOnce(&mut Generator, &[Value])) -> Region {
         let types = self.tile_types(args);
         self.region(&types, |inner, values| {
             values.iter().zip(args).for_each(|(value, kind)| inner.add_to_pool(*value, kind.clone()));
@@ -61,7 +61,7 @@ impl Generator {
     }
 
     /// Emits one tile per kind, or takes it from the pool, as operands of a terminator.
-    fn terminator_operands(&mut self, kinds: &[Kind]) -> Box<[Value]> {
+    fn terminator_operands(&mut self, kinds: &[TileKind]) -> Box<[Value]> {
         let compute = |kind| {
             let x = self.tile_of_kind(kind);
             if self.random.one_in(4) { x } else { self.arithmetic(x, kind) }
@@ -70,12 +70,12 @@ impl Generator {
     }
 
     /// Returns the kinds of one or two random tiles, for the results of a control-flow op.
-    fn random_kinds(&mut self) -> Vec<Kind> {
+    fn random_kinds(&mut self) -> Vec<TileKind> {
         (0..1 + self.random.below(2)).map(|_| self.any_tile().1).collect()
     }
 
     /// Adds the results of a control-flow op to the pool.
-    fn add_all_to_pool(&mut self, values: Vec<Value>, kinds: Vec<Kind>) {
+    fn add_all_to_pool(&mut self, values: Vec<Value>, kinds: Vec<TileKind>) {
         values.into_iter().zip(kinds).for_each(|(value, kind)| self.add_to_pool(value, kind));
     }
 
@@ -104,8 +104,8 @@ impl Generator {
 
     /// Emits the lower bound, upper bound and step of a loop with few iterations.
     /// Returns their type, the three values, and whether the loop compares unsigned.
-    pub(crate) fn loop_bounds(&mut self) -> (Kind, [Value; 3], bool) {
-        let kind = Kind::new(self.random.pick(&[INDEX_TYPE, INDEX_TYPE, INDEX_TYPE, Scalar::I64, Scalar::I16]), &[]);
+    pub(crate) fn loop_bounds(&mut self) -> (TileKind, [Value; 3], bool) {
+        let kind = TileKind::new(self.random.pick(&[INDEX_TYPE, INDEX_TYPE, INDEX_TYPE, Scalar::I64, Scalar::I16]), &[]);
         let is_unsigned = self.random.one_in(4);
         let low = if is_unsigned { self.random.below(4) as i64 } else { self.random.below(8) as i64 - 4 };
         let step = 1 + self.random.below(3) as i64;
@@ -148,7 +148,7 @@ impl Generator {
     }
 
     /// Emits a `continue` with the values `leading`, followed by one tile per kind.
-    fn emit_continue(&mut self, leading: &[Value], kinds: &[Kind]) {
+    fn emit_continue(&mut self, leading: &[Value], kinds: &[TileKind]) {
         let computed = self.terminator_operands(kinds);
         let operands = leading.iter().chain(&computed).copied().collect();
         self.builder.emit_with_types(Op::Continue { operands }, &[]);
@@ -158,7 +158,7 @@ impl Generator {
     /// loop-carried tiles.
     pub(crate) fn loop_with_break(&mut self) {
         let (kinds, break_kinds) = (self.random_kinds(), self.random_kinds());
-        let counter = Kind::new(INDEX_TYPE, &[]);
+        let counter = TileKind::new(INDEX_TYPE, &[]);
         let zero = self.index_constant(0);
         let init_values = [zero].into_iter().chain(kinds.iter().map(|kind| self.tile_of_kind(kind))).collect();
         let limit = if self.random.one_in(2) { self.index_constant(3) } else { self.integers_below(4, &[]) };

@@ -1,6 +1,6 @@
 //! Generators of prints, assertions, assumptions, globals and optimisation hints.
 
-use crate::builder::Kind;
+use crate::builder::TileKind;
 use crate::program::{Generator, INTS};
 use base::ir::Value;
 use numerics::Scalar;
@@ -14,10 +14,10 @@ impl Generator {
         let (scalar, conversion) =
             self.random.pick(&[(Scalar::I32, "%d"), (Scalar::I32, "%x"), (Scalar::F32, "%f"), (Scalar::I64, "%lld")]);
         let x = self.convert(x, &kind, scalar);
-        let kind = kind.of(scalar);
+        let kind = kind.with_scalar(scalar);
         let (x, kind) = match kind.count() > 16 {
             true => {
-                let few_kind = Kind::new(scalar, &[8]);
+                let few_kind = TileKind::new(scalar, &[8]);
                 (self.tile_of_kind(&few_kind), few_kind)
             }
             false => (x, kind),
@@ -39,12 +39,12 @@ impl Generator {
     pub(crate) fn assert_true_condition(&mut self) {
         let (x, kind) = self.any_tile();
         let x = self.convert(x, &kind, Scalar::I32);
-        let kind = kind.of(Scalar::I32);
+        let kind = kind.with_scalar(Scalar::I32);
         let (mask, limit) = (self.splat(&kind, 0xff), self.splat(&kind, 0xff));
         let low_byte = self.builder.emit_and(&kind, x, mask);
         let comparison_predicate = Predicate::LessThanOrEqual;
         let op = Op::CmpI { comparison_predicate, signedness: Signedness::Unsigned, lhs: low_byte, rhs: limit };
-        let condition = self.builder.emit(&kind.of(Scalar::I1), op);
+        let condition = self.builder.emit(&kind.with_scalar(Scalar::I1), op);
         let message = self.builder.intern_string("a byte is at most 255");
         self.builder.emit_with_types(Op::Assert { message, condition }, &[]);
     }
@@ -54,7 +54,7 @@ impl Generator {
         let (x, kind) = self.any_tile();
         let scalar = self.random.pick(&INTS[1..]);
         let x = self.convert(x, &kind, scalar);
-        let kind = kind.of(scalar);
+        let kind = kind.with_scalar(scalar);
         let (value, predicate) = match self.random.below(3) {
             0 => self.bounded_tile(x, &kind),
             1 => {
@@ -70,7 +70,7 @@ impl Generator {
 
     /// Emits code that limits integers to `0..=upper` for a random `upper`. Returns the tile and a predicate that states the
     /// bounds.
-    fn bounded_tile(&mut self, x: Value, kind: &Kind) -> (Value, Attribute) {
+    fn bounded_tile(&mut self, x: Value, kind: &TileKind) -> (Value, Attribute) {
         let upper = self.random.pick(&[1, 7, 63, 1000]);
         let mask = self.splat(kind, (upper as u64 + 1).next_power_of_two() - 1);
         let masked = self.builder.emit_and(kind, x, mask);
@@ -82,12 +82,12 @@ impl Generator {
 
     /// Emits runs of four equal elements along the last dimension, or consecutive numbers. If the last dimension has fewer than
     /// four elements, emits a constant. Returns the tile and a predicate that is true for it.
-    fn element_runs(&mut self, kind: &Kind) -> (Value, Attribute) {
+    fn element_runs(&mut self, kind: &TileKind) -> (Value, Attribute) {
         let Some(extent) = kind.shape.last().copied().filter(|extent| *extent >= 4) else {
             let value = self.splat(kind, 64);
             return (value, Attribute::DivBy { divisor: 64, every: None, along: None });
         };
-        let row = Kind::new(kind.scalar, &[extent]);
+        let row = TileKind::new(kind.scalar, &[extent]);
         let indices = self.builder.emit(&row, Op::Iota {});
         let has_equal_runs = self.random.one_in(2);
         let value = match has_equal_runs {
@@ -117,7 +117,7 @@ impl Generator {
         let name = self.builder.add_global(scalar, elements, data);
         let ty = self.builder.pointer_tile_type(scalar, &[]);
         let pointer = self.builder.emit_with_type(Op::GetGlobal { name }, ty);
-        let kind = Kind::new(scalar, &self.any_shape());
+        let kind = TileKind::new(scalar, &self.any_shape());
         let value = self.gather(pointer, elements, &kind);
         self.add_to_pool(value, kind);
     }

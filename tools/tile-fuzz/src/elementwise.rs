@@ -1,6 +1,6 @@
 //! Generators of element-wise ops: arithmetic, comparisons, selections and functions of indices.
 
-use crate::builder::Kind;
+use crate::builder::TileKind;
 use crate::program::{Generator, INTS};
 use base::ir::Value;
 use numerics::Scalar;
@@ -25,16 +25,17 @@ impl Generator {
     }
 
     /// Returns a tile of the given kind. It comes from the pool, with a conversion and a reshape if needed, or is new.
-    pub(crate) fn tile_of_kind(&mut self, kind: &Kind) -> Value {
+    pub(crate) fn tile_of_kind(&mut self, kind: &TileKind) -> Value {
         let same_kind: Vec<Value> = self.pool.iter().filter(|(_, known)| known == kind).map(|(value, _)| *value).collect();
         if !same_kind.is_empty() && !self.random.one_in(4) {
             return self.random.pick(&same_kind);
         }
-        let same_count: Vec<(Value, Kind)> = self.pool.iter().filter(|(_, known)| known.count() == kind.count()).cloned().collect();
+        let same_count: Vec<(Value, TileKind)> =
+            self.pool.iter().filter(|(_, known)| known.count() == kind.count()).cloned().collect();
         if !same_count.is_empty() && !self.random.one_in(4) {
             let (value, from) = self.random.pick(&same_count);
             let value = self.convert(value, &from, kind.scalar);
-            return self.reshape(value, &from.of(kind.scalar), &kind.shape);
+            return self.reshape(value, &from.with_scalar(kind.scalar), &kind.shape);
         }
         if self.random.one_in(2) {
             return self.varied_numbers(kind);
@@ -52,8 +53,8 @@ impl Generator {
     }
 
     /// Emits numbers that vary with the element index.
-    fn varied_numbers(&mut self, kind: &Kind) -> Value {
-        let flat = Kind::new(Scalar::I32, &[kind.count()]);
+    fn varied_numbers(&mut self, kind: &TileKind) -> Value {
+        let flat = TileKind::new(Scalar::I32, &[kind.count()]);
         let indices = self.builder.emit(&flat, Op::Iota {});
         let factor = self.random.below(1000) as u64;
         let factor = self.splat(&flat, 2 * factor + 1);
@@ -62,18 +63,18 @@ impl Generator {
         let shift = self.splat(&flat, shift);
         let numbers = self.builder.emit(&flat, Op::ShRI { signedness: Signedness::Unsigned, lhs: numbers, rhs: shift });
         let numbers = self.convert(numbers, &flat, kind.scalar);
-        self.reshape(numbers, &flat.of(kind.scalar), &kind.shape)
+        self.reshape(numbers, &flat.with_scalar(kind.scalar), &kind.shape)
     }
 
     /// Emits i32 numbers in `0..bound`. `bound` must be a power of two.
     pub(crate) fn integers_below(&mut self, bound: i64, shape: &[i64]) -> Value {
-        let kind = Kind::new(Scalar::I32, shape);
+        let kind = TileKind::new(Scalar::I32, shape);
         let (some, mask) = (self.tile_of_kind(&kind), self.splat(&kind, bound as u64 - 1));
         self.builder.emit_and(&kind, some, mask)
     }
 
     /// Emits a random comparison of two tiles of one kind.
-    pub(crate) fn compare(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Value {
+    pub(crate) fn compare(&mut self, lhs: Value, rhs: Value, kind: &TileKind) -> Value {
         let comparison_predicate = self.random.pick(&PREDICATES);
         let op = match kind.scalar.is_int() {
             true => Op::CmpI { comparison_predicate, signedness: self.signedness(), lhs, rhs },
@@ -82,7 +83,7 @@ impl Generator {
                 Op::CmpF { comparison_predicate, comparison_ordering, lhs, rhs }
             }
         };
-        self.builder.emit(&kind.of(Scalar::I1), op)
+        self.builder.emit(&kind.with_scalar(Scalar::I1), op)
     }
 
     /// Emits an element-wise op on a random tile: a conversion, a comparison, a selection or an arithmetic op.
@@ -91,14 +92,14 @@ impl Generator {
         let (value, kind) = match self.random.below(8) {
             0 => {
                 let to = self.any_element_type();
-                (self.convert(x, &kind, to), kind.of(to))
+                (self.convert(x, &kind, to), kind.with_scalar(to))
             }
             1 => {
                 let y = self.tile_of_kind(&kind);
-                (self.compare(x, y, &kind), kind.of(Scalar::I1))
+                (self.compare(x, y, &kind), kind.with_scalar(Scalar::I1))
             }
             2 => {
-                let cond = self.tile_of_kind(&kind.of(Scalar::I1));
+                let cond = self.tile_of_kind(&kind.with_scalar(Scalar::I1));
                 let val_if_false = self.tile_of_kind(&kind);
                 (self.builder.emit(&kind, Op::Select { cond, val_if_true: x, val_if_false }), kind)
             }
@@ -108,7 +109,7 @@ impl Generator {
     }
 
     /// Emits a random arithmetic op on `x`. The result has the kind of `x`.
-    pub(crate) fn arithmetic(&mut self, x: Value, kind: &Kind) -> Value {
+    pub(crate) fn arithmetic(&mut self, x: Value, kind: &TileKind) -> Value {
         let y = self.tile_of_kind(kind);
         let op = match kind.scalar {
             Scalar::I1 => self.random.pick(&[Op::AndI { lhs: x, rhs: y }, Op::OrI { lhs: x, rhs: y }, Op::XOrI { lhs: x, rhs: y }]),
@@ -119,7 +120,7 @@ impl Generator {
     }
 
     /// Returns a random integer op on two tiles of one kind.
-    fn integer_op(&mut self, x: Value, y: Value, kind: &Kind) -> Op {
+    fn integer_op(&mut self, x: Value, y: Value, kind: &TileKind) -> Op {
         let (lhs, rhs, overflow, signedness) = (x, y, Overflow::None, self.signedness());
         match self.random.below(19) {
             0 => Op::AddI { overflow, lhs, rhs },
@@ -143,7 +144,7 @@ impl Generator {
 
     /// Returns a division or remainder. The divisor is a random constant with a magnitude of 2 or more, or a number from 1 to 16
     /// that depends on `y`.
-    fn division_op(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
+    fn division_op(&mut self, lhs: Value, y: Value, kind: &TileKind) -> Op {
         let signedness = self.signedness();
         let rhs = match self.random.one_in(2) {
             true => {
@@ -168,7 +169,7 @@ impl Generator {
     }
 
     /// Returns a shift. In one of three cases, the shift count may exceed the width of the type, up to twice the width.
-    fn shift_op(&mut self, lhs: Value, y: Value, kind: &Kind) -> Op {
+    fn shift_op(&mut self, lhs: Value, y: Value, kind: &TileKind) -> Op {
         let bits = u64::from(kind.scalar.bits());
         let mask = if self.random.one_in(3) { 2 * bits - 1 } else { bits - 1 };
         let mask = self.splat(kind, mask);
@@ -180,7 +181,7 @@ impl Generator {
     }
 
     /// Returns an op with a no-wrap flag, on operands that are too small to wrap.
-    fn with_no_wrap_flag(&mut self, x: Value, y: Value, kind: &Kind) -> Op {
+    fn with_no_wrap_flag(&mut self, x: Value, y: Value, kind: &TileKind) -> Op {
         let mask = self.splat(kind, kind.scalar.mask() >> (kind.scalar.bits() / 2 + 1));
         let (lhs, rhs) = (self.builder.emit_and(kind, x, mask), self.builder.emit_and(kind, y, mask));
         let overflow = self.random.pick(&[Overflow::NoSignedWrap, Overflow::NoUnsignedWrap, Overflow::NoWrap]);
@@ -192,7 +193,7 @@ impl Generator {
     }
 
     /// Returns a random float op on two tiles of one kind. Every op is exact or correctly rounded.
-    fn float_op(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Op {
+    fn float_op(&mut self, lhs: Value, rhs: Value, kind: &TileKind) -> Op {
         let has_directed_rounding = matches!(kind.scalar, Scalar::F32 | Scalar::F64);
         let even = Rounding::NearestEven;
         let rounding_modes = [even, even, even, Rounding::Zero, Rounding::NegativeInf, Rounding::PositiveInf];
@@ -224,9 +225,9 @@ impl Generator {
     pub(crate) fn element_indices(&mut self) {
         let shape = self.any_shape();
         let (scalar, count) = (self.random.pick(&INTS[1..]), shape.iter().product());
-        let flat = Kind::new(scalar, &[count]);
+        let flat = TileKind::new(scalar, &[count]);
         let iota = self.builder.emit(&flat, Op::Iota {});
         let value = self.reshape(iota, &flat, &shape);
-        self.add_to_pool(value, Kind::new(scalar, &shape));
+        self.add_to_pool(value, TileKind::new(scalar, &shape));
     }
 }

@@ -1,7 +1,7 @@
 //! Generators of induction variables: positions, pointers and element indices that change by the same amount in every iteration. A
 //! position is the number of completed iterations of a loop, independent of the first value and the step of the loop counter.
 
-use crate::builder::Kind;
+use crate::builder::TileKind;
 use crate::program::Generator;
 use base::ir::Value;
 use numerics::Scalar;
@@ -49,7 +49,7 @@ impl Generator {
 
     /// Emits the lower bound, the upper bound and the step of a loop with the given number of iterations.
     pub(crate) fn counted_loop(&mut self, counter_range: &CounterRange, iterations: Value) -> [Value; 3] {
-        let scalar_kind = Kind::new(POSITION_TYPE, &[]);
+        let scalar_kind = TileKind::new(POSITION_TYPE, &[]);
         let (first, step) = (self.index_constant(counter_range.first), self.index_constant(counter_range.step));
         let end = match counter_range {
             CounterRange { first: 0, step: 1 } => iterations,
@@ -63,7 +63,7 @@ impl Generator {
 
     /// Emits the number of completed iterations, computed from the loop counter.
     pub(crate) fn iterations_before(&mut self, counter_range: &CounterRange, counter: Value) -> Value {
-        let scalar_kind = Kind::new(POSITION_TYPE, &[]);
+        let scalar_kind = TileKind::new(POSITION_TYPE, &[]);
         let minus_first = self.index_constant(-counter_range.first);
         let distance = self.builder.emit_add(&scalar_kind, counter, minus_first);
         if counter_range.step == 1 {
@@ -76,8 +76,8 @@ impl Generator {
 
     /// Emits the initial addresses of a loop-carried access. They advance by `step` elements per position: upwards from
     /// `position`, or downwards from the last position.
-    pub(crate) fn carried_address(&mut self, kind: &Kind, base: Value, position: Value, step: i64) -> CarriedAddress {
-        let (scalar_kind, flat) = (Kind::new(POSITION_TYPE, &[]), Kind::new(POSITION_TYPE, &[kind.count()]));
+    pub(crate) fn carried_address(&mut self, kind: &TileKind, base: Value, position: Value, step: i64) -> CarriedAddress {
+        let (scalar_kind, flat) = (TileKind::new(POSITION_TYPE, &[]), TileKind::new(POSITION_TYPE, &[kind.count()]));
         let is_descending = self.random.one_in(4);
         let position = if is_descending { self.index_constant(POSITIONS - 1) } else { position };
         let step_value = self.index_constant(step);
@@ -106,8 +106,8 @@ impl Generator {
     }
 
     /// Emits the value that a loop-carried address has in the next iteration.
-    pub(crate) fn next_address(&mut self, kind: &Kind, carried_address: &CarriedAddress) -> Value {
-        let (scalar_kind, flat) = (Kind::new(POSITION_TYPE, &[]), Kind::new(POSITION_TYPE, &[kind.count()]));
+    pub(crate) fn next_address(&mut self, kind: &TileKind, carried_address: &CarriedAddress) -> Value {
+        let (scalar_kind, flat) = (TileKind::new(POSITION_TYPE, &[]), TileKind::new(POSITION_TYPE, &[kind.count()]));
         let mut advance = self.index_constant(carried_address.elements_per_iteration);
         if self.random.one_in(3) {
             // In tile blocks with a small index, the addresses advance by fewer elements.

@@ -1,7 +1,7 @@
 //! Generators of loops with memory dependences between iterations. A loop-carried token orders the accesses. In most iterations,
 //! the thread that accesses an element differs from the thread of the previous iteration, so a missing barrier changes the result.
 
-use crate::builder::{Kind, View, ViewKind};
+use crate::builder::{TileKind, View, ViewKind};
 use crate::induction::{AddressForm, CarriedAddress, POSITION_TYPE, POSITIONS};
 use crate::program::Generator;
 use crate::views::Tensor;
@@ -33,7 +33,7 @@ enum AddressPath {
 /// The memory of one tile block that a loop accesses.
 #[derive(Clone)]
 struct LoopMemory {
-    kind: Kind,
+    kind: TileKind,
     /// Base pointers; more than one if several parameters alias.
     base_pointers: Vec<Value>,
     paths: Vec<AddressPath>,
@@ -43,7 +43,7 @@ struct LoopMemory {
 
 impl AddressPath {
     /// Returns the number of elements that the accesses at all positions span together.
-    fn span_elements(&self, kind: &Kind) -> i64 {
+    fn span_elements(&self, kind: &TileKind) -> i64 {
         let last = POSITIONS - 1;
         match self {
             AddressPath::Pointers { step } => kind.count() + last * step,
@@ -56,7 +56,7 @@ impl AddressPath {
     }
 
     /// Returns the extents of the tensor that a view divides.
-    fn tensor_sizes(&self, kind: &Kind) -> Vec<i64> {
+    fn tensor_sizes(&self, kind: &TileKind) -> Vec<i64> {
         let mut sizes = kind.shape.clone();
         match self {
             AddressPath::Strided { dim, step } | AddressPath::Gathered { dim, step } => sizes[*dim] += (POSITIONS - 1) * step,
@@ -96,7 +96,7 @@ impl Generator {
     }
 
     /// Adds an output buffer for a loop. Its size covers every random path, for each tile block.
-    fn new_loop_memory(&mut self, kind: &Kind) -> LoopMemory {
+    fn new_loop_memory(&mut self, kind: &TileKind) -> LoopMemory {
         let paths: Vec<AddressPath> = (0..1 + self.random.below(2)).map(|_| self.random_path(kind)).collect();
         let max_span = paths.iter().map(|path| path.span_elements(kind)).max().expect("there is a path");
         let aligned_span = max_span.unsigned_abs().next_multiple_of(ALIGNMENT) as i64;
@@ -106,21 +106,20 @@ impl Generator {
         if self.random.one_in(3) {
             pointers.push(self.add_alias_of_newest_output(kind.scalar));
         }
-        let offset = self.own_start(aligned_span);
+        let offset = self.own_elements_start(aligned_span);
         let base_pointers = pointers.into_iter().map(|ptr| self.builder.emit_with_type(Op::Offset { ptr, offset }, ty)).collect();
         LoopMemory { kind: kind.clone(), base_pointers, paths, carried_addresses: Vec::new() }
     }
 
     /// Chooses how the addresses of the accesses depend on the position. Most steps are so small that consecutive accesses overlap.
-    fn random_path(&mut self, kind: &Kind) -> AddressPath {
+    fn random_path(&mut self, kind: &TileKind) -> AddressPath {
         let dim = self.random.below(kind.shape.len());
-        let overlapping_step =
-            |generator: &mut Generator, extent: i64| generator.random.pick(&[1, 1, 2, (extent / 2).max(1), extent]);
+        let random_step = |generator: &mut Generator, extent: i64| generator.random.pick(&[1, 1, 2, (extent / 2).max(1), extent]);
         match self.random.below(7) {
-            0 | 1 => AddressPath::Pointers { step: overlapping_step(self, kind.count()) },
+            0 | 1 => AddressPath::Pointers { step: random_step(self, kind.count()) },
             2 => AddressPath::Exchanged,
-            3 => AddressPath::Strided { dim, step: overlapping_step(self, kind.shape[dim]) },
-            4 => AddressPath::Gathered { dim, step: overlapping_step(self, kind.shape[dim]) },
+            3 => AddressPath::Strided { dim, step: random_step(self, kind.shape[dim]) },
+            4 => AddressPath::Gathered { dim, step: random_step(self, kind.shape[dim]) },
             5 => AddressPath::Partition { dim },
             _ => AddressPath::Moved,
         }
@@ -137,7 +136,7 @@ impl Generator {
         token: Value,
         fill: &dyn Fn(&mut Generator, &LoopMemory, Value, Value, Value) -> (Value, Value),
     ) -> (Value, Value) {
-        let scalar_kind = Kind::new(POSITION_TYPE, &[]);
+        let scalar_kind = TileKind::new(POSITION_TYPE, &[]);
         let one = self.index_constant(1);
         let iterations = match max_iterations > 4 && self.random.one_in(3) {
             // This computed trip count may differ between tile blocks.
@@ -218,7 +217,7 @@ impl Generator {
             AddressForm::Pointers => carried_address.value,
             AddressForm::Indices => {
                 let kind = &loop_memory.kind;
-                let offset = self.reshape(carried_address.value, &Kind::new(POSITION_TYPE, &[kind.count()]), &kind.shape);
+                let offset = self.reshape(carried_address.value, &TileKind::new(POSITION_TYPE, &[kind.count()]), &kind.shape);
                 self.pointers(start, kind.scalar, offset, &kind.shape)
             }
         }
@@ -251,7 +250,7 @@ impl Generator {
     fn position_or_neighbour(&mut self, position: Value) -> Value {
         let low_bit = self.random.below(2) as i64;
         let low_bit = self.index_constant(low_bit);
-        self.builder.emit(&Kind::new(POSITION_TYPE, &[]), Op::XOrI { lhs: position, rhs: low_bit })
+        self.builder.emit(&TileKind::new(POSITION_TYPE, &[]), Op::XOrI { lhs: position, rhs: low_bit })
     }
 
     /// Emits a store that some tile blocks or iterations may skip.
@@ -273,7 +272,7 @@ impl Generator {
     fn store_at_position(&mut self, loop_memory: &LoopMemory, position: Value, value: Value, token: Value) -> Value {
         match self.address_pattern(loop_memory, position) {
             AddressPattern::Pointers(pointers) => {
-                let mask = self.random.one_in(4).then(|| self.tile_of_kind(&loop_memory.kind.of(Scalar::I1)));
+                let mask = self.random.one_in(4).then(|| self.tile_of_kind(&loop_memory.kind.with_scalar(Scalar::I1)));
                 self.store_pointers(pointers, value, mask, Some(token))
             }
             AddressPattern::View(view, index) => self.store_view(view, &index, value, Some(token)),
@@ -315,7 +314,7 @@ impl Generator {
                 self.pattern_of_view(kind, &path, start, ViewKind::Strided(tile_distances), index)
             }
             AddressPath::Gathered { dim, step } => {
-                let rows = Kind::new(POSITION_TYPE, &[kind.shape[dim]]);
+                let rows = TileKind::new(POSITION_TYPE, &[kind.shape[dim]]);
                 let offset = self.scaled_position(position, step);
                 let (rows_in_order, offset) = (self.permuted_indices(&rows), self.broadcast_scalar(offset, &rows));
                 let row_indices = self.builder.emit_add(&rows, rows_in_order, offset);
@@ -324,7 +323,7 @@ impl Generator {
             }
             AddressPath::Partition { dim } => {
                 let last = self.index_constant(POSITIONS / 2 - 1);
-                let tile_index = self.builder.emit_and(&Kind::new(POSITION_TYPE, &[]), position, last);
+                let tile_index = self.builder.emit_and(&TileKind::new(POSITION_TYPE, &[]), position, last);
                 let index = self.index_along(kind, dim, tile_index);
                 self.pattern_of_view(kind, &path, start, ViewKind::Partition, index)
             }
@@ -342,12 +341,12 @@ impl Generator {
     /// Emits a tile of pointers. `combine` emits the element indices from permuted indices and the broadcast `offset`.
     fn pattern_of_pointers(
         &mut self,
-        kind: &Kind,
+        kind: &TileKind,
         start: Value,
         offset: Value,
-        combine: impl FnOnce(&mut Generator, &Kind, Value, Value) -> Value,
+        combine: impl FnOnce(&mut Generator, &TileKind, Value, Value) -> Value,
     ) -> AddressPattern {
-        let flat = Kind::new(POSITION_TYPE, &[kind.count()]);
+        let flat = TileKind::new(POSITION_TYPE, &[kind.count()]);
         let (indices_in_order, offset) = (self.permuted_indices(&flat), self.broadcast_scalar(offset, &flat));
         let indices = combine(self, &flat, indices_in_order, offset);
         let offset = self.reshape(indices, &flat, &kind.shape);
@@ -357,7 +356,7 @@ impl Generator {
     /// Emits a view of the tensor of `path` at `base`, for an access with the given index operands.
     fn pattern_of_view(
         &mut self,
-        kind: &Kind,
+        kind: &TileKind,
         path: &AddressPath,
         base: Value,
         view_kind: ViewKind,
@@ -371,7 +370,7 @@ impl Generator {
     }
 
     /// Returns the index operands of an access: `along` for the dimension `dim`, and zero for the other dimensions.
-    fn index_along(&mut self, kind: &Kind, dim: usize, along: Value) -> Vec<Value> {
+    fn index_along(&mut self, kind: &TileKind, dim: usize, along: Value) -> Vec<Value> {
         let zero = self.index_constant(0);
         (0..kind.shape.len()).map(|other| if other == dim { along } else { zero }).collect()
     }
@@ -379,6 +378,6 @@ impl Generator {
     /// Emits the distance in elements that a pointer has advanced at a position.
     fn scaled_position(&mut self, position: Value, step: i64) -> Value {
         let step = self.index_constant(step);
-        self.builder.emit_mul(&Kind::new(POSITION_TYPE, &[]), position, step)
+        self.builder.emit_mul(&TileKind::new(POSITION_TYPE, &[]), position, step)
     }
 }

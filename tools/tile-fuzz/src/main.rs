@@ -144,7 +144,7 @@ fn run_program(options: &Options, tools: &std::path::Path, seed: u64) -> Result<
     let target = pick(&options.targets, seed);
     let level = pick(&options.levels, seed / options.targets.len() as u64);
     let (lowering, scheduling) = (options.lowering.to_args(), options.scheduling.to_args());
-    let bench = StageRunner {
+    let runner = StageRunner {
         tools_dir: tools.into(),
         opt_level: level,
         target,
@@ -153,14 +153,14 @@ fn run_program(options: &Options, tools: &std::path::Path, seed: u64) -> Result<
         time_limit: TIME_LIMIT,
         runs_concurrently: true,
     };
-    let outcome = program.compare(&bench, &folder);
+    let outcome = program.compare(&runner, &folder);
     let outcome = outcome.map_err(|error| error.note(format!("in the program of seed {seed}")))?;
     // Programs are small, so a timeout counts as a failure too.
     if let Outcome::Wrong(message) | Outcome::Unfinished(message) = &outcome {
-        println!("seed {seed} {} -O{}: {message}", bench.target, bench.opt_level);
+        println!("seed {seed} {} -O{}: {message}", runner.target, runner.opt_level);
         if options.shrink && !message.starts_with(differential::UNEXPECTED_PREFIX) {
-            let program = shrink::shrink(program, message, &bench, &folder);
-            program.compare(&bench, &folder)?;
+            let program = shrink::shrink(program, message, &runner, &folder);
+            program.compare(&runner, &folder)?;
         }
         return Ok(outcome);
     }

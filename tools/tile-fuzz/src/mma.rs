@@ -1,6 +1,6 @@
 //! Generators of MMAs, alone and in loops. Invariant: the operands are so small that the accumulation is exact in any order.
 
-use crate::builder::{Kind, View, ViewKind};
+use crate::builder::{TileKind, View, ViewKind};
 use crate::program::{Generator, encode};
 use crate::random::Random;
 use crate::views::Tensor;
@@ -18,10 +18,12 @@ pub(crate) struct MmaTypes {
     pub(crate) limit: i64,
 }
 
+/// Returns the element types of an MMA, with the largest magnitude of its operands.
 const fn mma_types(operand: Scalar, acc: Scalar, limit: i64) -> MmaTypes {
     MmaTypes { operand, acc, limit }
 }
 
+/// The element types from which the generator chooses. A frequent combination occurs twice.
 pub(crate) const MMA_TYPES: [MmaTypes; 11] = [
     mma_types(Scalar::F16, Scalar::F32, 4),
     mma_types(Scalar::F16, Scalar::F32, 4),
@@ -39,7 +41,7 @@ pub(crate) const MMA_TYPES: [MmaTypes; 11] = [
 /// A matrix in memory. A loop loads one of its tiles per iteration.
 pub(crate) struct Matrix {
     view: Value,
-    kind: Kind,
+    kind: TileKind,
     /// The dimension of the loaded tile that is K of the MMA.
     k_dim: usize,
     /// The tile index in the other dimension.
@@ -53,15 +55,15 @@ pub(crate) struct Matrix {
 }
 
 /// The lower bound, upper bound and step of a loop, and its maximum trip count.
-pub(crate) struct TripCount {
+pub(crate) struct LoopBounds {
     pub(crate) bounds: [Value; 3],
     pub(crate) max_trips: i64,
 }
 
 impl Generator {
     /// Emits integers in `-limit..limit`, of any element type that represents them. `limit` must be a power of two.
-    pub(crate) fn small_integers(&mut self, kind: &Kind, limit: i64) -> Value {
-        let i32_kind = kind.of(Scalar::I32);
+    pub(crate) fn small_integers(&mut self, kind: &TileKind, limit: i64) -> Value {
+        let i32_kind = kind.with_scalar(Scalar::I32);
         let nonnegative = self.integers_below(2 * limit, &kind.shape);
         let limit = self.splat(&i32_kind, limit.unsigned_abs().wrapping_neg());
         let from = self.builder.emit_add(&i32_kind, nonnegative, limit);
@@ -69,16 +71,17 @@ impl Generator {
     }
 
     /// Converts small i32 numbers to any element type that represents them.
-    fn convert_from_i32(&mut self, from: Value, kind: &Kind) -> Value {
+    fn convert_from_i32(&mut self, from: Value, kind: &TileKind) -> Value {
         let (signedness, rounding_mode) = (Signedness::Signed, Rounding::NearestEven);
         match kind.scalar {
-            Scalar::I8 => self.convert(from, &kind.of(Scalar::I32), Scalar::I8),
+            Scalar::I8 => self.convert(from, &kind.with_scalar(Scalar::I32), Scalar::I8),
             Scalar::I32 => from,
             _ => self.builder.emit(kind, Op::IToF { signedness, rounding_mode, from }),
         }
     }
 
-    pub(crate) fn emit_mma(&mut self, lhs: Value, rhs: Value, acc: Value, kind: &Kind) -> Value {
+    /// Emits an MMA whose result and accumulator have the given kind.
+    pub(crate) fn emit_mma(&mut self, lhs: Value, rhs: Value, acc: Value, kind: &TileKind) -> Value {
         let op = match kind.scalar {
             Scalar::I32 => {
                 let (signedness_lhs, signedness_rhs) = (self.signedness(), self.signedness());
@@ -89,7 +92,7 @@ impl Generator {
         self.builder.emit(kind, op)
     }
 
-    /// The extents M, N and K of an MMA.
+    /// Chooses the extents M, N and K of an MMA.
     pub(crate) fn mma_extents(&mut self) -> [i64; 3] {
         if self.large_and_simple {
             let rows = self.random.pick(&[128, 256, 256, 512]);
@@ -104,7 +107,7 @@ impl Generator {
         let types = self.random.pick(&MMA_TYPES);
         let [m, n, k] = if self.random.one_in(6) { [0; 3].map(|_| 1 << self.random.below(6)) } else { self.mma_extents() };
         let batch: Vec<i64> = if self.random.one_in(5) { vec![2] } else { Vec::new() };
-        let batched_kind = |scalar, extents: [i64; 2]| Kind::new(scalar, &[&batch[..], &extents].concat());
+        let batched_kind = |scalar, extents: [i64; 2]| TileKind::new(scalar, &[&batch[..], &extents].concat());
         let result = batched_kind(types.acc, [m, n]);
         let lhs = self.small_integers(&batched_kind(types.operand, [m, k]), types.limit);
         let rhs = self.small_integers(&batched_kind(types.operand, [k, n]), types.limit);
@@ -124,16 +127,16 @@ impl Generator {
         self.add_input_buffer(scalar, data)
     }
 
-    /// Adds a matrix of `steps` tiles along K and `tiles` tiles along the other dimension. A tile has `depth` elements along K and
-    /// `rows` along the other dimension. `other_index` is the tile index in the other dimension. If it is the tile block index,
-    /// each tile block loads its own tiles.
+    /// Adds a matrix for the left or right operand of an MMA loop. It has `steps` tiles along K and `tiles` tiles along the other
+    /// dimension. A tile has `depth` elements along K and `rows` along the other dimension. `other_index` is the tile index in the
+    /// other dimension. If it is the tile block index, each tile block loads its own tiles.
     pub(crate) fn add_matrix(
         &mut self,
         types: MmaTypes,
         rows: i64,
         depth: i64,
         steps: i64,
-        lhs: bool,
+        is_lhs: bool,
         other_index: Value,
         tiles: i64,
     ) -> Matrix {
@@ -143,7 +146,7 @@ impl Generator {
         let k_size = (depth * steps - missing_elements).max(1);
         let transposed = self.random.one_in(4);
         // K is the second dimension of the left operand and the first of the right operand. A transpose exchanges them.
-        let k_dim = usize::from(lhs != transposed);
+        let k_dim = usize::from(is_lhs != transposed);
         let (mut tile, mut sizes) = (vec![rows; 2], vec![rows * tiles; 2]);
         (tile[k_dim], sizes[k_dim]) = (depth, k_size);
         let base = self.small_integer_input(stored_type, sizes.iter().product(), types.limit);
@@ -162,7 +165,7 @@ impl Generator {
         let table = self.random.independent().one_in(5).then(|| self.add_index_table(steps));
         Matrix {
             view,
-            kind: Kind::new(stored_type, &tile),
+            kind: TileKind::new(stored_type, &tile),
             k_dim,
             other_index,
             index_table: table,
@@ -180,8 +183,9 @@ impl Generator {
         self.view(&tensor, &View { kind: ViewKind::Partition, tile: vec![1], dim_map: vec![0] }, None)
     }
 
+    /// Loads the number of a step from an index table.
     pub(crate) fn load_table_entry(&mut self, table: Value, step: Value) -> Value {
-        let one_index = Kind::new(Scalar::I32, &[1]);
+        let one_index = TileKind::new(Scalar::I32, &[1]);
         let (element, _) = self.load_view(table, &[step], &one_index, None);
         self.reshape(element, &one_index, &[])
     }
@@ -196,7 +200,7 @@ impl Generator {
             tile = self.builder.emit(&kind, Op::NegF { source: tile });
         }
         if matrix.operand != kind.scalar {
-            kind = kind.of(matrix.operand);
+            kind = kind.with_scalar(matrix.operand);
             tile = self.builder.emit(&kind, Op::FToF { rounding_mode: Rounding::NearestEven, from: tile });
         }
         if matrix.transposed {
@@ -207,7 +211,7 @@ impl Generator {
     }
 
     /// Emits the bounds of an MMA loop. The trip count is often zero, and often less than the depth of the loop's pipeline.
-    fn trip_count(&mut self) -> TripCount {
+    fn random_loop_bounds(&mut self) -> LoopBounds {
         let max_trips = self.random.pick(&[0, 1, 2, 3, 4, 5, 6, 9]);
         let [zero, one] = [0, 1].map(|n| self.index_constant(n));
         let (trip_bound, max_trips) = match self.random.below(3) {
@@ -215,21 +219,21 @@ impl Generator {
             1 => (self.add_i32_parameter(max_trips), max_trips),
             _ => {
                 let base_trips = self.add_i32_parameter(max_trips);
-                (self.builder.emit_add(&Kind::new(Scalar::I32, &[]), base_trips, self.block_index), max_trips + self.grid - 1)
+                (self.builder.emit_add(&TileKind::new(Scalar::I32, &[]), base_trips, self.block_index), max_trips + self.grid - 1)
             }
         };
-        TripCount { bounds: [zero, trip_bound, one], max_trips: max_trips.max(1) }
+        LoopBounds { bounds: [zero, trip_bound, one], max_trips: max_trips.max(1) }
     }
 
     /// Emits a loop over K with one or two MMAs of tiles from memory.
     pub(crate) fn mma_loop(&mut self) {
         let types = self.random.pick(&MMA_TYPES);
         let [m, n, k] = self.mma_extents();
-        let (zero, trip_count) = (self.index_constant(0), self.trip_count());
-        let lhs = self.add_matrix(types, m, k, trip_count.max_trips, true, self.block_index, self.grid);
-        let rhs = self.add_matrix(types, n, k, trip_count.max_trips, false, zero, 1);
-        let second_rhs = self.random.one_in(4).then(|| self.add_matrix(types, n, k, trip_count.max_trips, false, zero, 1));
-        let result = Kind::new(types.acc, &[m, n]);
+        let (zero, loop_bounds) = (self.index_constant(0), self.random_loop_bounds());
+        let lhs = self.add_matrix(types, m, k, loop_bounds.max_trips, true, self.block_index, self.grid);
+        let rhs = self.add_matrix(types, n, k, loop_bounds.max_trips, false, zero, 1);
+        let second_rhs = self.random.one_in(4).then(|| self.add_matrix(types, n, k, loop_bounds.max_trips, false, zero, 1));
+        let result = TileKind::new(types.acc, &[m, n]);
         let mut kinds = vec![result.clone(); 1 + usize::from(second_rhs.is_some())];
         let mut init: Vec<Value> = kinds.iter().map(|kind| self.initial_accumulator(kind, types.limit)).collect();
         // Add a loop-carried tile that is not an accumulator.
@@ -239,7 +243,7 @@ impl Generator {
             kinds.push(kind);
         }
         let rescale = self.random.below(6);
-        let values = self.for_each_step(&trip_count, init, &kinds, |inner, step, carried| {
+        let values = self.for_each_step(&loop_bounds, init, &kinds, |inner, step, carried| {
             let a = inner.load_operand(&lhs, step);
             let mut next_values = Vec::new();
             for (matrix, acc) in [Some(&rhs), second_rhs.as_ref()].into_iter().flatten().zip(carried) {
@@ -260,13 +264,13 @@ impl Generator {
     pub(crate) fn persistent_mma_loop(&mut self) {
         let types = self.random.pick(&MMA_TYPES);
         let [m, n, k] = self.mma_extents();
-        let (zero, grid, steps) = (self.index_constant(0), self.index_constant(self.grid), self.trip_count());
+        let (zero, grid, steps) = (self.index_constant(0), self.index_constant(self.grid), self.random_loop_bounds());
         let max_tiles = self.random.pick(&[0, 1, 2, 3, 5, 7]);
         let tile_bound = if self.random.one_in(2) { self.index_constant(max_tiles) } else { self.add_i32_parameter(max_tiles) };
-        let tile_count = TripCount { bounds: [self.block_index, tile_bound, grid], max_trips: max_tiles.max(1) };
+        let tile_count = LoopBounds { bounds: [self.block_index, tile_bound, grid], max_trips: max_tiles.max(1) };
         let lhs = self.add_matrix(types, m, k, steps.max_trips, true, zero, tile_count.max_trips);
         let rhs = self.add_matrix(types, n, k, steps.max_trips, false, zero, 1);
-        let result = Kind::new(types.acc, &[m, n]);
+        let result = TileKind::new(types.acc, &[m, n]);
         let out = self.add_output(types.acc, m * tile_count.max_trips * n, 0.0);
         let out = Tensor::packed(types.acc, &[m * tile_count.max_trips, n], &[0, 1], out);
         let out = self.view(&out, &View { kind: ViewKind::Partition, tile: vec![m, n], dim_map: vec![0, 1] }, None);
@@ -285,7 +289,7 @@ impl Generator {
     }
 
     /// Emits the sum of two integer or float tiles.
-    fn emit_add(&mut self, lhs: Value, rhs: Value, kind: &Kind) -> Value {
+    fn emit_add(&mut self, lhs: Value, rhs: Value, kind: &TileKind) -> Value {
         let rounding_mode = Rounding::NearestEven;
         match kind.scalar.is_int() {
             true => self.builder.emit_add(kind, lhs, rhs),
@@ -293,19 +297,19 @@ impl Generator {
         }
     }
 
-    /// Emits the initial accumulator.
-    fn initial_accumulator(&mut self, kind: &Kind, limit: i64) -> Value {
+    /// Emits the initial accumulator of a loop: small integers or, more often, zeros.
+    fn initial_accumulator(&mut self, kind: &TileKind, limit: i64) -> Value {
         if self.random.one_in(3) { self.small_integers(kind, limit) } else { self.splat(kind, 0) }
     }
 
     /// Emits the multiplication of each row by 1 or -1, as attention rescales its accumulator after a new row maximum. In some
     /// programs, some factors are infinite, NaN or zero instead.
-    fn rescaled_rows(&mut self, acc: Value, kind: &Kind, step: Value) -> Value {
-        let rows = Kind::new(Scalar::I32, &[kind.shape[0], 1]);
-        let flat = Kind::new(Scalar::I32, &[kind.shape[0]]);
+    fn rescaled_rows(&mut self, acc: Value, kind: &TileKind, step: Value) -> Value {
+        let rows = TileKind::new(Scalar::I32, &[kind.shape[0], 1]);
+        let flat = TileKind::new(Scalar::I32, &[kind.shape[0]]);
         let row_indices = self.builder.emit(&flat, Op::Iota {});
         let row_indices = self.reshape(row_indices, &flat, &rows.shape);
-        let one_step = self.reshape(step, &Kind::new(Scalar::I32, &[]), &[1, 1]);
+        let one_step = self.reshape(step, &TileKind::new(Scalar::I32, &[]), &[1, 1]);
         let steps = if rows.count() == 1 { one_step } else { self.builder.emit(&rows, Op::Broadcast { source: one_step }) };
         let row_plus_step = self.builder.emit_add(&rows, row_indices, steps);
         // Maps a low bit of 0 to 1, and a low bit of 1 to -1.
@@ -313,10 +317,10 @@ impl Generator {
         let low_bit = self.builder.emit_and(&rows, row_plus_step, mask);
         let low_bit = self.builder.emit_mul(&rows, low_bit, minus_two);
         let sign = self.builder.emit_add(&rows, low_bit, one);
-        let sign = self.convert_from_i32(sign, &rows.of(kind.scalar));
+        let sign = self.convert_from_i32(sign, &rows.with_scalar(kind.scalar));
         let mut independent_random = self.random.independent();
         let sign = match kind.scalar.is_float() && independent_random.one_in(3) {
-            true => self.with_special_factors(sign, &rows.of(kind.scalar), row_plus_step, &mut independent_random),
+            true => self.with_special_factors(sign, &rows.with_scalar(kind.scalar), row_plus_step, &mut independent_random),
             false => sign,
         };
         let rhs = self.builder.emit(kind, Op::Broadcast { source: sign });
@@ -330,14 +334,14 @@ impl Generator {
     }
 
     /// Replaces some factors by infinity, NaN or zero. `numbers` is the row index plus the step, so the affected rows vary by step.
-    fn with_special_factors(&mut self, factors: Value, kind: &Kind, numbers: Value, random: &mut Random) -> Value {
-        let i32_kind = kind.of(Scalar::I32);
+    fn with_special_factors(&mut self, factors: Value, kind: &TileKind, numbers: Value, random: &mut Random) -> Value {
+        let i32_kind = kind.with_scalar(Scalar::I32);
         let special = random.pick(&[f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 0.0]);
         let (mask, remainder) = (random.pick(&[1, 3, 7]), random.below(4) as u64);
         let (mask, remainder) = (self.splat(&i32_kind, mask), self.splat(&i32_kind, remainder));
         let lhs = self.builder.emit_and(&i32_kind, numbers, mask);
-        let (comparison_predicate, signedness) = (Predicate::Equal, Signedness::Signed);
-        let cond = self.builder.emit(&kind.of(Scalar::I1), Op::CmpI { comparison_predicate, signedness, lhs, rhs: remainder });
+        let (comparison_predicate, signedness, rhs) = (Predicate::Equal, Signedness::Signed, remainder);
+        let cond = self.builder.emit(&kind.with_scalar(Scalar::I1), Op::CmpI { comparison_predicate, signedness, lhs, rhs });
         let val_if_true = self.splat_float(kind, special);
         self.builder.emit(kind, Op::Select { cond, val_if_true, val_if_false: factors })
     }
@@ -345,13 +349,13 @@ impl Generator {
     /// Emits a `for` loop. `fill` receives the counter and the loop-carried values, and returns the next values.
     pub(crate) fn for_each_step(
         &mut self,
-        trip_count: &TripCount,
+        loop_bounds: &LoopBounds,
         init: Vec<Value>,
-        kinds: &[Kind],
+        kinds: &[TileKind],
         fill: impl FnOnce(&mut Generator, Value, &[Value]) -> Vec<Value>,
     ) -> Vec<Value> {
         let types: Vec<_> = kinds.iter().map(|kind| self.builder.tile_type(kind)).collect();
-        let counter = self.builder.tile_type(&Kind::new(Scalar::I32, &[]));
+        let counter = self.builder.tile_type(&TileKind::new(Scalar::I32, &[]));
         let (body, args, outer_block) = self.builder.open_region(&[&[counter], &types[..]].concat());
         let pool_length = self.pool.len();
         (self.region_depth, self.loop_depth) = (self.region_depth + 1, self.loop_depth + 1);
@@ -360,7 +364,7 @@ impl Generator {
         self.pool.truncate(pool_length);
         self.builder.emit_with_types(Op::Continue { operands }, &[]);
         self.builder.close_region(outer_block);
-        let [lower_bound, upper_bound, step] = trip_count.bounds;
+        let [lower_bound, upper_bound, step] = loop_bounds.bounds;
         let op = Op::For { unsigned_cmp: false, lower_bound, upper_bound, step, init_values: init.into(), body };
         self.builder.emit_with_types(op, &types)
     }
@@ -370,34 +374,34 @@ impl Generator {
         let types = self.random.pick(&[MMA_TYPES[0], MMA_TYPES[2], mma_types(Scalar::F16, Scalar::F32, 2)]);
         let [m, n, k] = self.mma_extents();
         let width = self.random.pick(&[16, 32, 64]);
-        let (zero, trip_count) = (self.index_constant(0), self.trip_count());
+        let (zero, loop_bounds) = (self.index_constant(0), self.random_loop_bounds());
         let queries = self.add_matrix(types, m, k, 1, true, self.block_index, self.grid);
         // Each step loads the next columns of the keys and the next rows of the values.
-        let keys = Matrix { ..self.add_matrix(types, k, n, trip_count.max_trips, true, zero, 1) };
-        let values = self.add_matrix(types, width, n, trip_count.max_trips, false, zero, 1);
-        let (scores, result) = (Kind::new(types.acc, &[m, n]), Kind::new(types.acc, &[m, width]));
+        let keys = Matrix { ..self.add_matrix(types, k, n, loop_bounds.max_trips, true, zero, 1) };
+        let values = self.add_matrix(types, width, n, loop_bounds.max_trips, false, zero, 1);
+        let (scores, result) = (TileKind::new(types.acc, &[m, n]), TileKind::new(types.acc, &[m, width]));
         let query = self.load_operand(&queries, zero);
-        let rows = Kind::new(types.acc, &[m]);
+        let rows = TileKind::new(types.acc, &[m]);
         let init = vec![self.initial_accumulator(&result, types.limit), self.splat_float(&rows, -1e4)];
         let rescale = self.random.one_in(2);
         let kinds = [result.clone(), rows.clone()];
-        let results = self.for_each_step(&trip_count, init, &kinds, |inner, step, carried| {
+        let results = self.for_each_step(&loop_bounds, init, &kinds, |inner, step, carried| {
             let key = inner.load_operand(&keys, step);
             let zero_scores = inner.splat(&scores, 0);
             let score = inner.emit_mma(query, key, zero_scores, &scores);
             let row_maxima = inner.row_maximum(score, &scores, carried[1]);
-            let weights = inner.weights(score, &scores, types);
+            let integer_weights = inner.integer_weights(score, &scores, types);
             let value = inner.load_operand(&values, step);
             let acc = if rescale { inner.rescaled_rows(carried[0], &result, step) } else { carried[0] };
-            vec![inner.emit_mma(weights, value, acc, &result), row_maxima]
+            vec![inner.emit_mma(integer_weights, value, acc, &result), row_maxima]
         });
         self.add_to_pool(results[1], rows);
         self.add_to_pool(results[0], result);
     }
 
     /// Emits the maximum of each row and its previous maximum, as online softmax computes it.
-    fn row_maximum(&mut self, x: Value, kind: &Kind, previous_maxima: Value) -> Value {
-        let scalar = Kind::new(kind.scalar, &[]);
+    fn row_maximum(&mut self, x: Value, kind: &TileKind, previous_maxima: Value) -> Value {
+        let scalar = TileKind::new(kind.scalar, &[]);
         let ty = self.builder.tile_type(&scalar);
         let (body, args, outer_block) = self.builder.open_region(&[ty, ty]);
         let (propagate_nan, flush_to_zero) = (false, false);
@@ -405,19 +409,19 @@ impl Generator {
         self.builder.emit_with_types(Op::Yield { operands: [maximum].into() }, &[]);
         self.builder.close_region(outer_block);
         let identities = [self.scalar_attribute(kind.scalar, encode(kind.scalar, f64::NEG_INFINITY))].into();
-        let rows = Kind::new(kind.scalar, &kind.shape[..1]);
+        let rows = TileKind::new(kind.scalar, &kind.shape[..1]);
         let rhs = self.builder.emit(&rows, Op::Reduce { dim: 1, identities, operands: [x].into(), body });
         self.builder.emit(&rows, Op::MaxF { propagate_nan, flush_to_zero, lhs: previous_maxima, rhs })
     }
 
     /// Emits integers from 0 to 3 that depend on the scores, as the left operand of the second MMA.
-    fn weights(&mut self, scores: Value, kind: &Kind, types: MmaTypes) -> Value {
-        let i32_kind = kind.of(Scalar::I32);
+    fn integer_weights(&mut self, scores: Value, kind: &TileKind, types: MmaTypes) -> Value {
+        let i32_kind = kind.with_scalar(Scalar::I32);
         let (saturating, signedness, rounding_mode) = (false, Signedness::Signed, Rounding::NearestIntToZero);
         let numbers = self.builder.emit(&i32_kind, Op::FToI { saturating, signedness, rounding_mode, from: scores });
         let mask = self.splat(&i32_kind, 3);
         let low_bits = self.builder.emit_and(&i32_kind, numbers, mask);
-        self.convert_from_i32(low_bits, &kind.of(types.operand))
+        self.convert_from_i32(low_bits, &kind.with_scalar(types.operand))
     }
 
     /// Emits a block-scaled MMA: narrow floats with one power-of-two scale per block of elements.
@@ -431,10 +435,10 @@ impl Generator {
             (Scalar::F4E2M1FN, Scalar::F8E8M0FNU, 16),
             (Scalar::F4E2M1FN, Scalar::F8E4M3FN, 16),
         ]);
-        let lhs = self.small_integers(&Kind::new(operand, &[m, k]), 2);
-        let rhs = self.small_integers(&Kind::new(operand, &[k, n]), 2);
+        let lhs = self.small_integers(&TileKind::new(operand, &[m, k]), 2);
+        let rhs = self.small_integers(&TileKind::new(operand, &[k, n]), 2);
         let (lhs_scale, rhs_scale) = (self.scale_factors(scale, [m, k / block]), self.scale_factors(scale, [k / block, n]));
-        let result = Kind::new(Scalar::F32, &[m, n]);
+        let result = TileKind::new(Scalar::F32, &[m, n]);
         let acc = self.initial_accumulator(&result, 4);
         let value = self.builder.emit(&result, Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale });
         self.add_to_pool(value, result);
@@ -451,19 +455,19 @@ impl Generator {
             (true, Scalar::F8E8M0FNU, 16),
             (true, Scalar::F8E4M3FN, 16),
         ]);
-        let (zero, trip_count) = (self.index_constant(0), self.trip_count());
+        let (zero, loop_bounds) = (self.index_constant(0), self.random_loop_bounds());
         let types = if packed { mma_types(Scalar::I8, Scalar::F32, 127) } else { mma_types(Scalar::F8E4M3FN, Scalar::F32, 4) };
         let depth = if packed { k / 2 } else { k };
-        let lhs = self.add_matrix(types, m, depth, trip_count.max_trips, true, self.block_index, self.grid);
+        let lhs = self.add_matrix(types, m, depth, loop_bounds.max_trips, true, self.block_index, self.grid);
         // Each byte unpacks to two elements along the tile's last dimension, which is K for the left and the right operand.
-        let rhs = self.add_matrix(types, n, depth, trip_count.max_trips, packed, zero, 1);
-        let result = Kind::new(Scalar::F32, &[m, n]);
+        let rhs = self.add_matrix(types, n, depth, loop_bounds.max_trips, packed, zero, 1);
+        let result = TileKind::new(Scalar::F32, &[m, n]);
         let init = vec![self.initial_accumulator(&result, 4)];
-        let values = self.for_each_step(&trip_count, init, std::slice::from_ref(&result), |inner, step, acc| {
+        let values = self.for_each_step(&loop_bounds, init, std::slice::from_ref(&result), |inner, step, acc| {
             let (mut a, mut b) = (inner.load_operand(&lhs, step), inner.load_operand(&rhs, step));
             if packed {
-                (a, b) = (inner.unpacked(a, [m, k]), inner.unpacked(b, [n, k]));
-                let transposed = Kind::new(Scalar::F4E2M1FN, &[k, n]);
+                (a, b) = (inner.unpack_to_f4(a, [m, k]), inner.unpack_to_f4(b, [n, k]));
+                let transposed = TileKind::new(Scalar::F4E2M1FN, &[k, n]);
                 b = inner.builder.emit(&transposed, Op::Permute { permutation: [1, 0].into(), source: b });
             }
             let (lhs_scale, rhs_scale) = (inner.scale_factors(scale, [m, k / block]), inner.scale_factors(scale, [k / block, n]));
@@ -473,23 +477,23 @@ impl Generator {
     }
 
     /// Unpacks a tile of bytes to 4-bit floats of the given shape.
-    fn unpacked(&mut self, bytes: Value, [rows, depth]: [i64; 2]) -> Value {
-        let flat = self.reshape(bytes, &Kind::new(Scalar::I8, &[rows, depth / 2]), &[rows * depth / 2]);
-        let floats = Kind::new(Scalar::F4E2M1FN, &[rows * depth]);
+    fn unpack_to_f4(&mut self, bytes: Value, [rows, depth]: [i64; 2]) -> Value {
+        let flat = self.reshape(bytes, &TileKind::new(Scalar::I8, &[rows, depth / 2]), &[rows * depth / 2]);
+        let floats = TileKind::new(Scalar::F4E2M1FN, &[rows * depth]);
         let unpacked = self.builder.emit(&floats, Op::Unpack { source: flat });
         self.reshape(unpacked, &floats, &[rows, depth])
     }
 
     /// Emits random scale factors, each of them 1/2, 1, 2 or 4.
     fn scale_factors(&mut self, scalar: Scalar, shape: [i64; 2]) -> Value {
-        let bytes = Kind::new(Scalar::I8, &shape);
+        let bytes = TileKind::new(Scalar::I8, &shape);
         let (log2_count, first_bits, bits_step) = if scalar == Scalar::F8E8M0FNU { (2, 126, 1) } else { (2, 0x30, 8) };
         let random_steps = self.integers_below(1 << log2_count, &shape);
-        let i32_kind = bytes.of(Scalar::I32);
+        let i32_kind = bytes.with_scalar(Scalar::I32);
         let (bits_step, first_bits) = (self.splat(&i32_kind, bits_step), self.splat(&i32_kind, first_bits));
         let scaled = self.builder.emit_mul(&i32_kind, random_steps, bits_step);
         let bits = self.builder.emit_add(&i32_kind, scaled, first_bits);
         let source = self.convert(bits, &i32_kind, Scalar::I8);
-        self.builder.emit(&Kind::new(scalar, &shape), Op::Bitcast { source })
+        self.builder.emit(&TileKind::new(scalar, &shape), Op::Bitcast { source })
     }
 }

@@ -1,7 +1,7 @@
 //! Generators of scans and reductions with associative, non-commutative bodies over known numbers. The generator computes the
 //! expected results on the host, so it also finds errors that all stages have in common.
 
-use crate::builder::Kind;
+use crate::builder::TileKind;
 use crate::program::{Generator, INTS};
 use base::ir::{Region, Value};
 use numerics::Scalar;
@@ -24,13 +24,13 @@ enum OrderedBody {
 
 impl OrderedBody {
     /// Returns the number of tiles that the reduction or scan has as operands.
-    fn operands(self) -> usize {
+    fn operand_count(self) -> usize {
         if self == OrderedBody::LastNonzero { 1 } else { 2 }
     }
 
     /// Returns the identity element of each operand.
     fn identities(self) -> &'static [u64] {
-        if self == OrderedBody::Recurrence { &[1, 0] } else { &[0; 2][..self.operands()] }
+        if self == OrderedBody::Recurrence { &[1, 0] } else { &[0; 2][..self.operand_count()] }
     }
 
     /// Evaluates the body on the host. `left` and `right` have one number per operand.
@@ -101,9 +101,9 @@ fn expected_tiles(
 impl Generator {
     /// Emits the region of a body for scalars of the given type.
     fn ordered_body(&mut self, body: OrderedBody, scalar: Scalar) -> Region {
-        let kind = Kind::new(scalar, &[]);
+        let kind = TileKind::new(scalar, &[]);
         let ty = self.builder.tile_type(&kind);
-        let (region, args, outer_block) = self.builder.open_region(&vec![ty; 2 * body.operands()]);
+        let (region, args, outer_block) = self.builder.open_region(&vec![ty; 2 * body.operand_count()]);
         let operands = match body {
             OrderedBody::LastNonzero => vec![self.emit_nonzero_or(args[1], args[0], &kind)],
             OrderedBody::Recurrence => {
@@ -125,16 +125,17 @@ impl Generator {
     }
 
     /// Emits the function [`nonzero_or`].
-    fn emit_nonzero_or(&mut self, number: Value, other: Value, kind: &Kind) -> Value {
+    fn emit_nonzero_or(&mut self, number: Value, other: Value, kind: &TileKind) -> Value {
         let rhs = self.splat(kind, 0);
         let (comparison_predicate, signedness) = (Predicate::NotEqual, Signedness::Signed);
-        let cond = self.builder.emit(&Kind::new(Scalar::I1, &[]), Op::CmpI { comparison_predicate, signedness, lhs: number, rhs });
+        let cond =
+            self.builder.emit(&TileKind::new(Scalar::I1, &[]), Op::CmpI { comparison_predicate, signedness, lhs: number, rhs });
         self.builder.emit(kind, Op::Select { cond, val_if_true: number, val_if_false: other })
     }
 
     /// Loads a tile of known numbers, about half of them zero. Returns the tile, and its contents for each tile block. If
     /// `nonzero_ends` names a dimension, the first and the last element of each line along this dimension are not zero.
-    fn load_known_tile(&mut self, kind: &Kind, nonzero_ends: Option<usize>) -> (Value, Vec<Vec<u64>>) {
+    fn load_known_tile(&mut self, kind: &TileKind, nonzero_ends: Option<usize>) -> (Value, Vec<Vec<u64>>) {
         let mut numbers_of_blocks = Vec::new();
         let end_indices: Vec<usize> = match nonzero_ends {
             Some(dim) => element_lines(&kind.shape, dim).iter().flat_map(|line| [line[0], line[line.len() - 1]]).collect(),
@@ -162,7 +163,7 @@ impl Generator {
         if shape.is_empty() {
             return;
         }
-        let kind = Kind::new(self.random.pick(&INTS), &shape);
+        let kind = TileKind::new(self.random.pick(&INTS), &shape);
         let dim = self.random.below(shape.len());
         // Tile IR does not define the order in which a reduction combines the elements of a line. So a non-commutative reduction
         // uses a body whose result depends only on the two ends of the line.
@@ -178,7 +179,7 @@ impl Generator {
         };
         let (tiles, numbers): (Vec<Value>, Vec<Vec<Vec<u64>>>) = {
             let ends = matches!(traversal, Traversal::Reduce).then_some(dim);
-            (0..body.operands()).map(|_| self.load_known_tile(&kind, ends)).unzip()
+            (0..body.operand_count()).map(|_| self.load_known_tile(&kind, ends)).unzip()
         };
         let region = self.ordered_body(body, kind.scalar);
         let mut result_kind = kind.clone();
@@ -194,13 +195,13 @@ impl Generator {
             }
             Traversal::Reduce => self.builder.emit_with_types(Op::Reduce { dim, identities, operands, body: region }, &types),
         };
-        let of_block = |block: usize| {
+        let expected_of_block = |block: usize| {
             let tiles: Vec<Vec<u64>> = numbers.iter().map(|blocks| blocks[block].clone()).collect();
             expected_tiles(body, traversal, &tiles, &shape, dim as usize, kind.scalar.mask())
         };
-        let expected_of_blocks: Vec<Vec<Vec<u64>>> = (0..self.grid as usize).map(of_block).collect();
+        let expected_of_blocks: Vec<Vec<Vec<u64>>> = (0..self.grid as usize).map(expected_of_block).collect();
         let stored_kind = match result_kind.shape.is_empty() {
-            true => Kind::new(result_kind.scalar, &[1]),
+            true => TileKind::new(result_kind.scalar, &[1]),
             false => result_kind.clone(),
         };
         for (i, value) in results.into_iter().enumerate() {

@@ -5,7 +5,7 @@
 //! reductions are exact in any order. The results of approximate functions go to separate outputs, which are compared with a
 //! tolerance. Each family of ops has a file with methods of [`Generator`].
 
-use crate::builder::{Builder, Kind};
+use crate::builder::{Builder, TileKind};
 use crate::random::Random;
 use base::diag::{Diagnostic, Result};
 use base::envelope::Form;
@@ -68,9 +68,9 @@ impl Program {
     }
 
     /// Executes the program at every stage and compares the outputs.
-    pub(crate) fn compare(&self, bench: &StageRunner, folder: &Path) -> Result<Outcome> {
+    pub(crate) fn compare(&self, runner: &StageRunner, folder: &Path) -> Result<Outcome> {
         self.write(folder)?;
-        bench.compare(&self.outputs, folder)
+        runner.compare(&self.outputs, folder)
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Generator {
     pub(crate) builder: Builder,
     pub(crate) random: Random,
     /// The tiles that ops at the current position may use as operands.
-    pub(crate) pool: Vec<(Value, Kind)>,
+    pub(crate) pool: Vec<(Value, TileKind)>,
     pub(crate) inputs: Vec<InputBuffer>,
     /// The scalar parameters, each with its argument in the launch.
     pub(crate) size_params: Vec<(Value, i64)>,
@@ -251,7 +251,7 @@ impl Generator {
 
     /// Adds a scalar i32 parameter.
     pub(crate) fn add_i32_parameter(&mut self, number: i64) -> Value {
-        let ty = self.builder.tile_type(&Kind::new(Scalar::I32, &[]));
+        let ty = self.builder.tile_type(&TileKind::new(Scalar::I32, &[]));
         self.params.push(Param::I32(number));
         self.builder.add_param(ty)
     }
@@ -319,7 +319,7 @@ impl Generator {
 
     /// Chooses the shapes of the program's tiles, and emits the tile block index and the first tiles of the pool.
     fn prologue(&mut self) {
-        let index_type = self.builder.tile_type(&Kind::new(Scalar::I32, &[]));
+        let index_type = self.builder.tile_type(&TileKind::new(Scalar::I32, &[]));
         self.block_index = self.builder.emit_with_types(Op::GetTileBlockId {}, &[index_type; 3])[0];
         let bits = self.random.pick(&[0, 1, 4, 6, 7, 7, 8, 8, 9, 10, 10, 11]);
         for rank in [1, 2, 2, 3, 4] {
@@ -396,17 +396,17 @@ impl Generator {
         for (number, (op, value, kind)) in self.builder.numeric_results().into_iter().enumerate() {
             let (value, kind) = match kind.scalar {
                 Scalar::I1 => {
-                    let (signedness, wide) = (numerics::arith::Signedness::Unsigned, kind.of(Scalar::I8));
+                    let (signedness, wide) = (numerics::arith::Signedness::Unsigned, kind.with_scalar(Scalar::I8));
                     (self.builder.emit(&wide, Op::ExtI { signedness, from: value }), wide)
                 }
                 scalar if scalar.bits() < 8 => continue,
                 scalar if scalar.bytes() == 1 => {
-                    let bits = kind.of(Scalar::I8);
+                    let bits = kind.with_scalar(Scalar::I8);
                     (self.builder.emit(&bits, Op::Bitcast { source: value }), bits)
                 }
                 _ => (value, kind),
             };
-            let stored_kind = Kind::new(kind.scalar, &[kind.count()]);
+            let stored_kind = TileKind::new(kind.scalar, &[kind.count()]);
             let value = self.reshape(value, &kind, &stored_kind.shape);
             let pointer = self.add_output(kind.scalar, kind.count() * self.grid, 0.0);
             let name = format!("value{number:03}.{op}");
@@ -436,12 +436,12 @@ impl Generator {
     }
 
     /// Makes a tile available as an operand of later ops.
-    pub(crate) fn add_to_pool(&mut self, value: Value, kind: Kind) {
+    pub(crate) fn add_to_pool(&mut self, value: Value, kind: TileKind) {
         self.pool.push((value, kind));
     }
 
     /// Returns a random tile of the pool. Newer tiles are more likely.
-    pub(crate) fn any_tile(&mut self) -> (Value, Kind) {
+    pub(crate) fn any_tile(&mut self) -> (Value, TileKind) {
         let at = self.random.below(self.pool.len()).max(self.random.below(self.pool.len()));
         self.pool[at].clone()
     }
@@ -452,15 +452,15 @@ impl Generator {
     }
 
     /// Emits a constant tile whose elements all have these bits.
-    pub(crate) fn splat(&mut self, kind: &Kind, bits: u64) -> Value {
+    pub(crate) fn splat(&mut self, kind: &TileKind, bits: u64) -> Value {
         self.builder.constant(kind, &[bits & kind.scalar.mask()])
     }
     /// Emits an i32 scalar constant.
     pub(crate) fn index_constant(&mut self, value: i64) -> Value {
-        self.splat(&Kind::new(Scalar::I32, &[]), value as u64)
+        self.splat(&TileKind::new(Scalar::I32, &[]), value as u64)
     }
     /// Emits a splat float constant.
-    pub(crate) fn splat_float(&mut self, kind: &Kind, number: f64) -> Value {
+    pub(crate) fn splat_float(&mut self, kind: &TileKind, number: f64) -> Value {
         self.splat(kind, encode(kind.scalar, number))
     }
 

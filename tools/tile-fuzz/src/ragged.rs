@@ -1,9 +1,10 @@
-//! MMAs whose control flow and operands depend on loaded numbers, as in kernels that serve language models. A table has for each
-//! group the rows of an array, the number of K tiles and a flag. Tile blocks skip groups, and leave early.
-//! Invariant: each group has rows of its own, and one tile block computes them.
+//! Generators of MMAs whose control flow and operands depend on loaded numbers, as in grouped and ragged matmuls. A table describes
+//! groups of rows: for each group, its rows of an array, its number of K tiles, and a flag. Some tile blocks skip groups whose flag
+//! is 0, and some return early.
+//! Invariant: the rows of the groups are disjoint, and a single tile block computes each group.
 
-use crate::builder::{Kind, View, ViewKind};
-use crate::mma::{MMA_TYPES, Matrix, MmaTypes, TripCount};
+use crate::builder::{TileKind, View, ViewKind};
+use crate::mma::{LoopBounds, MMA_TYPES, Matrix, MmaTypes};
 use crate::program::Generator;
 use crate::views::Tensor;
 use base::ir::Value;
@@ -13,30 +14,32 @@ use numerics::arith::{Predicate, Rounding, Signedness};
 use tileir::types::DYNAMIC;
 use tileir::{Attribute, Op};
 
+/// Element type of the table and of tile block indices.
 const INDEX_TYPE: Scalar = Scalar::I32;
 
-/// The numbers of a group.
+/// The numbers of a group in the table: on the host (`i64`) or as values of the program (`Value`).
 #[derive(Clone, Copy)]
 struct Group<T> {
     first_row: T,
     rows: T,
+    /// Number of K tiles.
     depth: T,
     /// 0 if no tile block computes the group.
     flag: T,
 }
 
-/// An array with the rows of all groups. Each row has `heads` parts of `columns` elements.
+/// An array with the rows of all groups. Each row has `heads` heads of `columns` elements.
 struct RowArray {
     scalar: Scalar,
     base: Value,
     heads: i64,
     columns: i64,
-    /// The tile of a view of a group's rows.
+    /// The rows and columns of a tile in the view of a group's rows.
     tile: [i64; 2],
 }
 
 impl RowArray {
-    /// Extents of an access to one head, if the rows have heads.
+    /// Returns extents or indices with the head between rows and columns, if the array has several heads.
     fn with_head(&self, [rows, columns]: [i64; 2], head: i64) -> Vec<i64> {
         if self.heads > 1 { vec![rows, head, columns] } else { vec![rows, columns] }
     }
@@ -64,7 +67,7 @@ impl Generator {
         }
         let bounds = [self.block_index, self.index_constant(count), self.index_constant(self.grid)];
         let may_skip = self.random.one_in(2);
-        self.for_each_step(&TripCount { bounds, max_trips: count }, Vec::new(), &[], |outer, number, _| {
+        self.for_each_step(&LoopBounds { bounds, max_trips: count }, Vec::new(), &[], |outer, number, _| {
             let group = outer.load_group(table, number, count);
             if may_skip {
                 let is_skipped = outer.compare_scalars(Predicate::Equal, group.flag, zero);
@@ -76,7 +79,7 @@ impl Generator {
         });
     }
 
-    /// Random groups of up to three tiles of `m` rows, in the order of their rows, and the number of rows of all groups.
+    /// Returns random groups of up to three tiles of `m` rows, in the order of their rows, and the number of rows of the array.
     fn random_groups(&mut self, count: i64, m: i64, max_depth: i64) -> (Vec<Group<i64>>, i64) {
         let mut next_row = self.random.below(4) as i64;
         let groups = (0..count).map(|_| {
@@ -101,8 +104,9 @@ impl Generator {
         self.view(&tensor, &View { kind: ViewKind::Partition, tile: vec![1], dim_map: vec![0] }, None)
     }
 
+    /// Loads the table entries of the group with index `number`. `count` is the number of groups.
     fn load_group(&mut self, table: Value, number: Value, count: i64) -> Group<Value> {
-        let scalar = Kind::new(INDEX_TYPE, &[]);
+        let scalar = TileKind::new(INDEX_TYPE, &[]);
         let [first_row, rows, depth, flag] = [0, 1, 2, 3].map(|field| {
             let start = self.index_constant(field * count);
             let entry = self.builder.emit_add(&scalar, number, start);
@@ -113,35 +117,35 @@ impl Generator {
 
     /// Emits a return of the tile blocks whose group has the flag 0.
     fn return_if_flag_is_zero(&mut self, table: Value, count: i64) {
-        let scalar = Kind::new(INDEX_TYPE, &[]);
+        let scalar = TileKind::new(INDEX_TYPE, &[]);
         let last = self.index_constant(count - 1);
         let number = Op::MinI { signedness: Signedness::Signed, lhs: self.block_index, rhs: last };
         let number = self.builder.emit(&scalar, number);
         let (flag, zero) = (self.load_group(table, number, count).flag, self.index_constant(0));
-        let leaves = self.compare_scalars(Predicate::Equal, flag, zero);
-        self.emit_if(leaves, |inner| {
+        let flag_is_zero = self.compare_scalars(Predicate::Equal, flag, zero);
+        self.emit_if(flag_is_zero, |inner| {
             _ = inner.builder.emit_with_types(Op::Return { operands: Box::default() }, &[]);
         });
     }
 
     /// Multiplies the rows of a group by a matrix, and stores the result to the same rows of the output.
     fn multiply_group(&mut self, types: MmaTypes, lhs: &RowArray, rhs: &Matrix, out: &RowArray, group: Group<Value>) {
-        let scalar = Kind::new(INDEX_TYPE, &[]);
+        let scalar = TileKind::new(INDEX_TYPE, &[]);
         let (zero, one) = (self.index_constant(0), self.index_constant(1));
         let tile_rows = self.index_constant(lhs.tile[0]);
         let (signedness, rounding) = (Signedness::Signed, Rounding::PositiveInf);
         let tiles = self.builder.emit(&scalar, Op::DivI { signedness, rounding, lhs: group.rows, rhs: tile_rows });
-        let [of_lhs, of_out] = [lhs, out].map(|array| self.group_view(array, group));
+        let [lhs_view, out_view] = [lhs, out].map(|array| self.group_view(array, group));
         let head = self.builder.emit_and(&scalar, group.flag, one);
-        let result = Kind::new(types.acc, &out.tile);
+        let result = TileKind::new(types.acc, &out.tile);
         let is_unbounded = self.random.one_in(4);
-        self.for_each_step(&TripCount { bounds: [zero, tiles, one], max_trips: 3 }, Vec::new(), &[], |outer, tile, _| {
+        self.for_each_step(&LoopBounds { bounds: [zero, tiles, one], max_trips: 3 }, Vec::new(), &[], |outer, tile, _| {
             let step = |inner: &mut Generator, step: Value, acc: Value| {
                 let index = if lhs.heads > 1 { vec![tile, head, step] } else { vec![tile, step] };
-                let loaded = Kind::new(lhs.scalar, &lhs.with_head(lhs.tile, 1));
-                let (rows, _) = inner.load_view(of_lhs, &index, &loaded, None);
+                let loaded = TileKind::new(lhs.scalar, &lhs.with_head(lhs.tile, 1));
+                let (rows, _) = inner.load_view(lhs_view, &index, &loaded, None);
                 let mut a = inner.reshape(rows, &loaded, &lhs.tile);
-                let operand = Kind::new(types.operand, &lhs.tile);
+                let operand = TileKind::new(types.operand, &lhs.tile);
                 if types.operand != lhs.scalar {
                     a = inner.builder.emit(&operand, Op::FToF { rounding_mode: Rounding::NearestEven, from: a });
                 }
@@ -149,26 +153,27 @@ impl Generator {
                 inner.emit_mma(a, b, acc, &result)
             };
             let total = outer.sum_over_depth(group.depth, &result, is_unbounded, step);
-            outer.store_partial(of_out, &[tile, zero], total);
+            outer.store_partial(out_view, &[tile, zero], total);
             Vec::new()
         });
     }
 
-    /// Emits a loop with a loaded number of iterations: a `for`, or a `loop` that breaks.
+    /// Emits a loop with `depth` iterations, a number that the program loads: a `for`, or a `loop` that breaks. `step` emits the
+    /// next sum from the iteration number and the current sum.
     fn sum_over_depth(
         &mut self,
         depth: Value,
-        kind: &Kind,
+        kind: &TileKind,
         is_unbounded: bool,
         step: impl FnOnce(&mut Generator, Value, Value) -> Value,
     ) -> Value {
         let (zero, one, init) = (self.index_constant(0), self.index_constant(1), self.splat(kind, 0));
         if !is_unbounded {
-            let trip_count = TripCount { bounds: [zero, depth, one], max_trips: 1 };
+            let loop_bounds = LoopBounds { bounds: [zero, depth, one], max_trips: 1 };
             let fill = |inner: &mut Generator, at, carried: &[Value]| vec![step(inner, at, carried[0])];
-            return self.for_each_step(&trip_count, vec![init], std::slice::from_ref(kind), fill)[0];
+            return self.for_each_step(&loop_bounds, vec![init], std::slice::from_ref(kind), fill)[0];
         }
-        let scalar = Kind::new(INDEX_TYPE, &[]);
+        let scalar = TileKind::new(INDEX_TYPE, &[]);
         let types = [&scalar, kind].map(|kind| self.builder.tile_type(kind));
         self.loop_depth += 1;
         let body = self.region(&types, |inner, args| {
@@ -184,12 +189,12 @@ impl Generator {
 
     /// Emits a view of the rows of a group.
     fn group_view(&mut self, array: &RowArray, group: Group<Value>) -> Value {
-        let scalar = Kind::new(INDEX_TYPE, &[]);
+        let scalar = TileKind::new(INDEX_TYPE, &[]);
         let row_elements = array.heads * array.columns;
         let stride = self.index_constant(row_elements);
         let mut offset = self.builder.emit_mul(&scalar, group.first_row, stride);
         if self.random.one_in(2) {
-            let (signedness, wide) = (Signedness::Signed, Kind::new(Scalar::I64, &[]));
+            let (signedness, wide) = (Signedness::Signed, TileKind::new(Scalar::I64, &[]));
             offset = self.builder.emit(&wide, Op::ExtI { signedness, from: offset });
         }
         let pointer = self.builder.pointer_tile_type(array.scalar, &[]);
@@ -205,13 +210,13 @@ impl Generator {
         self.builder.emit_with_type(Op::MakePartitionView { tensor_view }, ty)
     }
 
-    /// Assumes, truthfully, that a pointer is a multiple of 16.
+    /// Emits the assumption that a pointer is a multiple of 16, which is true for every buffer.
     fn assume_aligned(&mut self, value: Value, scalar: Scalar) -> Value {
         let ty = self.builder.pointer_tile_type(scalar, &[]);
         self.builder.emit_with_type(Op::Assume { predicate: Attribute::DivBy { divisor: 16, every: None, along: None }, value }, ty)
     }
 
-    /// Stores a tile that may be partial.
+    /// Emits a store of a tile that may extend past the rows of its group.
     fn store_partial(&mut self, view: Value, index: &[Value], tile: Value) {
         let ty = self.builder.token_type();
         let (memory_ordering, memory_scope) = self.random_store_ordering();

@@ -1,6 +1,6 @@
 //! Generators of reductions with commutative and associative bodies, and of scans with associative bodies.
 
-use crate::builder::Kind;
+use crate::builder::TileKind;
 use crate::program::{Generator, encode};
 use base::ir::{Region, Value};
 use numerics::Scalar;
@@ -59,14 +59,14 @@ impl Fold {
 /// The operands, identities and body of a reduction or scan over one or more tiles. Tile `i` has kind `i` and identity `i`.
 struct FoldOperands {
     tiles: Vec<Value>,
-    kinds: Vec<Kind>,
+    kinds: Vec<TileKind>,
     identities: Vec<u64>,
     body: Region,
 }
 
 impl Generator {
     /// Chooses an operation whose result on a tile of this kind does not depend on the order of the elements.
-    fn random_fold(&mut self, kind: &Kind) -> Fold {
+    fn random_fold(&mut self, kind: &TileKind) -> Fold {
         match kind.scalar {
             Scalar::I1 => self.random.pick(&[Fold::And, Fold::Or, Fold::Xor]),
             scalar if scalar.is_int() => {
@@ -81,7 +81,7 @@ impl Generator {
     }
 
     /// Chooses a tile of the pool and one of its dimensions. Returns none if the tile is a scalar.
-    fn tile_and_dimension(&mut self) -> Option<(Value, Kind, usize)> {
+    fn tile_and_dimension(&mut self) -> Option<(Value, TileKind, usize)> {
         let (x, kind) = self.any_tile();
         (!kind.shape.is_empty()).then(|| {
             let dim = self.random.below(kind.shape.len());
@@ -90,10 +90,10 @@ impl Generator {
     }
 
     /// Returns the operands of an op that folds `x` and up to two other tiles. Each tile has its own operation.
-    fn fold_each(&mut self, x: Value, kind: &Kind) -> FoldOperands {
+    fn fold_each(&mut self, x: Value, kind: &TileKind) -> FoldOperands {
         let mut tiles = vec![(x, kind.clone())];
         for _ in 0..self.random.below(3).saturating_sub(self.random.below(2)) {
-            let kind = kind.of(self.any_element_type());
+            let kind = kind.with_scalar(self.any_element_type());
             let tile = self.tile_of_kind(&kind);
             tiles.push((tile, kind));
         }
@@ -104,7 +104,7 @@ impl Generator {
                 *tile = self.small_integers(kind, 1);
             }
         }
-        let types: Vec<_> = tiles.iter().map(|(_, kind)| self.builder.tile_type(&Kind::new(kind.scalar, &[]))).collect();
+        let types: Vec<_> = tiles.iter().map(|(_, kind)| self.builder.tile_type(&TileKind::new(kind.scalar, &[]))).collect();
         let (body, args, outer_block) = self.builder.open_region(&types.iter().flat_map(|ty| [*ty, *ty]).collect::<Vec<_>>());
         let results = folds.iter().enumerate().map(|(i, fold)| {
             let op = fold.op(tiles[i].1.scalar, args[2 * i], args[2 * i + 1]);
@@ -119,16 +119,16 @@ impl Generator {
     }
 
     /// Returns the operands of an argmax, whose results are the largest element and its first index.
-    fn argmax(&mut self, x: Value, kind: &Kind, dim: usize) -> FoldOperands {
-        let indices = Kind::new(Scalar::I32, &[kind.shape[dim]]);
+    fn argmax(&mut self, x: Value, kind: &TileKind, dim: usize) -> FoldOperands {
+        let indices = TileKind::new(Scalar::I32, &[kind.shape[dim]]);
         let iota = self.builder.emit(&indices, Op::Iota {});
         let mut one_line = vec![1; kind.shape.len()];
         one_line[dim] = kind.shape[dim];
         let source = self.reshape(iota, &indices, &one_line);
-        let numbers = kind.of(Scalar::I32);
+        let numbers = kind.with_scalar(Scalar::I32);
         let index_tile = if one_line == kind.shape { source } else { self.builder.emit(&numbers, Op::Broadcast { source }) };
         let [element_type, i32_type, i1_type] =
-            [kind.scalar, Scalar::I32, Scalar::I1].map(|scalar| self.builder.tile_type(&Kind::new(scalar, &[])));
+            [kind.scalar, Scalar::I32, Scalar::I1].map(|scalar| self.builder.tile_type(&TileKind::new(scalar, &[])));
         let (body, args, outer_block) = self.builder.open_region(&[element_type, element_type, i32_type, i32_type]);
         let signedness = Signedness::Signed;
         let compare = |comparison_predicate, lhs, rhs| Op::CmpI { comparison_predicate, signedness, lhs, rhs };
@@ -146,9 +146,9 @@ impl Generator {
     }
 
     /// Returns the operands of a composition of affine functions `x -> a x + b`, which is associative but not commutative.
-    fn recurrence(&mut self, x: Value, kind: &Kind) -> FoldOperands {
+    fn recurrence(&mut self, x: Value, kind: &TileKind) -> FoldOperands {
         let factors = self.tile_of_kind(kind);
-        let scalar = Kind::new(kind.scalar, &[]);
+        let scalar = TileKind::new(kind.scalar, &[]);
         let ty = self.builder.tile_type(&scalar);
         let (body, args, outer_block) = self.builder.open_region(&[ty; 4]);
         // The left function, `a x + b`, is applied before the right one, `c x + d`.
@@ -167,12 +167,12 @@ impl Generator {
         let is_integer = kind.scalar.is_int() && kind.scalar != Scalar::I1;
         let FoldOperands { tiles, kinds, identities, body } =
             if is_integer && self.random.one_in(3) { self.argmax(x, &kind, dim) } else { self.fold_each(x, &kind) };
-        let reduced_kind = |kind: &Kind| {
+        let reduced_kind = |kind: &TileKind| {
             let mut shape = kind.shape.clone();
             shape.remove(dim);
-            Kind::new(kind.scalar, &shape)
+            TileKind::new(kind.scalar, &shape)
         };
-        let results: Vec<Kind> = kinds.iter().map(reduced_kind).collect();
+        let results: Vec<TileKind> = kinds.iter().map(reduced_kind).collect();
         let identities = kinds.iter().zip(identities).map(|(kind, bits)| self.scalar_attribute(kind.scalar, bits)).collect();
         let types: Vec<_> = results.iter().map(|kind| self.builder.tile_type(kind)).collect();
         let values = self.builder.emit_with_types(Op::Reduce { dim: dim as i32, identities, operands: tiles.into(), body }, &types);

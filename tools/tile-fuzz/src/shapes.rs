@@ -1,17 +1,17 @@
 //! Generators of ops that move elements: reshapes, permutations, broadcasts and slices.
 
-use crate::builder::Kind;
+use crate::builder::TileKind;
 use crate::program::Generator;
 use base::ir::Value;
 use tileir::Op;
 
 impl Generator {
     /// Emits a reshape, unless the tile already has the shape.
-    pub(crate) fn reshape(&mut self, source: Value, from: &Kind, shape: &[i64]) -> Value {
+    pub(crate) fn reshape(&mut self, source: Value, from: &TileKind, shape: &[i64]) -> Value {
         if from.shape == shape {
             return source;
         }
-        self.builder.emit(&Kind::new(from.scalar, shape), Op::Reshape { source })
+        self.builder.emit(&TileKind::new(from.scalar, shape), Op::Reshape { source })
     }
 
     /// Emits an op that moves the elements of a random tile.
@@ -29,21 +29,21 @@ impl Generator {
                 if !equal_count_shapes.is_empty() {
                     let shape = self.random.pick(&equal_count_shapes);
                     let shaped = self.reshape(x, &kind, &shape);
-                    self.add_to_pool(shaped, Kind::new(kind.scalar, &shape));
+                    self.add_to_pool(shaped, TileKind::new(kind.scalar, &shape));
                 }
             }
         }
     }
 
     /// Emits a permutation of the dimensions. The resulting shape joins the program's shapes.
-    fn permute(&mut self, source: Value, kind: &Kind) {
+    fn permute(&mut self, source: Value, kind: &TileKind) {
         let rank = kind.shape.len();
         let mut permutation: Vec<i32> = (0..rank as i32).collect();
         for _ in 0..1 + self.random.below(rank - 1) {
             permutation.swap(self.random.below(rank), self.random.below(rank));
         }
         let shape: Vec<i64> = permutation.iter().map(|dim| kind.shape[*dim as usize]).collect();
-        let result = Kind::new(kind.scalar, &shape);
+        let result = TileKind::new(kind.scalar, &shape);
         let value = self.builder.emit(&result, Op::Permute { permutation: permutation.into(), source });
         if !self.shapes.contains(&shape) {
             self.shapes.push(shape);
@@ -52,7 +52,7 @@ impl Generator {
     }
 
     /// Emits a reshape of a tile and its broadcast to a shape with at least as many elements.
-    fn broadcast(&mut self, x: Value, kind: &Kind) {
+    fn broadcast(&mut self, x: Value, kind: &TileKind) {
         let count = kind.count();
         let is_large_enough = |shape: &&Vec<i64>| !shape.is_empty() && shape.iter().product::<i64>() >= count;
         let large_shapes: Vec<Vec<i64>> = self.shapes.iter().filter(is_large_enough).cloned().collect();
@@ -74,41 +74,41 @@ impl Generator {
         if remaining != 1 {
             return;
         }
-        let result = Kind::new(kind.scalar, &shape);
+        let result = TileKind::new(kind.scalar, &shape);
         let source = self.reshape(x, kind, &before_broadcast);
         let value = if before_broadcast == shape { source } else { self.builder.emit(&result, Op::Broadcast { source }) };
         self.add_to_pool(value, result);
     }
 
     /// Chooses a half or a quarter of one dimension. Returns the index operands and the kind of the slice.
-    fn random_slice(&mut self, kind: &Kind) -> Option<(Vec<Value>, Kind)> {
+    fn random_slice(&mut self, kind: &TileKind) -> Option<(Vec<Value>, TileKind)> {
         let dim = self.random.below(kind.shape.len());
         if kind.shape[dim] < 2 {
             return None;
         }
         let mut shape = kind.shape.clone();
-        let parts = if shape[dim] >= 4 && self.random.one_in(2) { 4 } else { 2 };
-        shape[dim] /= parts;
+        let slice_count = if shape[dim] >= 4 && self.random.one_in(2) { 4 } else { 2 };
+        shape[dim] /= slice_count;
         let mut indices = vec![self.index_constant(0); shape.len()];
         indices[dim] = match self.random.one_in(3) {
-            true => self.integers_below(parts, &[]),
+            true => self.integers_below(slice_count, &[]),
             false => {
-                let part = self.random.below(parts as usize) as i64;
-                self.index_constant(part)
+                let slice_index = self.random.below(slice_count as usize) as i64;
+                self.index_constant(slice_index)
             }
         };
-        Some((indices, Kind::new(kind.scalar, &shape)))
+        Some((indices, TileKind::new(kind.scalar, &shape)))
     }
 
     /// Emits an extraction of a random slice.
-    fn extract(&mut self, source: Value, kind: &Kind) {
+    fn extract(&mut self, source: Value, kind: &TileKind) {
         let Some((indices, result)) = self.random_slice(kind) else { return };
         let value = self.builder.emit(&result, Op::Extract { source, indices: indices.into() });
         self.add_to_pool(value, result);
     }
 
     /// Emits an insertion of another tile into a random slice.
-    fn insert(&mut self, destination: Value, kind: &Kind) {
+    fn insert(&mut self, destination: Value, kind: &TileKind) {
         let Some((indices, slice)) = self.random_slice(kind) else { return };
         let source = self.tile_of_kind(&slice);
         let value = self.builder.emit(kind, Op::Insert { source, destination, indices: indices.into() });
@@ -116,14 +116,14 @@ impl Generator {
     }
 
     /// Emits the concatenation of a small tile and another tile of its kind.
-    fn concatenate(&mut self, lhs: Value, kind: &Kind) {
+    fn concatenate(&mut self, lhs: Value, kind: &TileKind) {
         if kind.count() > 512 {
             return;
         }
         let (dim, rhs) = (self.random.below(kind.shape.len()), self.tile_of_kind(kind));
         let mut shape = kind.shape.clone();
         shape[dim] *= 2;
-        let result = Kind::new(kind.scalar, &shape);
+        let result = TileKind::new(kind.scalar, &shape);
         let value = self.builder.emit(&result, Op::Cat { dim: dim as i64, lhs, rhs });
         self.add_to_pool(value, result);
     }

@@ -1,4 +1,4 @@
-//! Test-case reduction of a failing program. Invariant: each accepted candidate fails with the same kind of message.
+//! Reduces a failing program. Invariant: each accepted candidate fails with the same kind of message as the original program.
 
 use crate::program::Program;
 use base::DebugInfo;
@@ -11,7 +11,7 @@ fn failure_kind(message: &str) -> String {
 }
 
 /// Reduces a failing program. `message` is the message of the failure that each smaller program must reproduce.
-pub(crate) fn shrink(mut program: Program, message: &str, bench: &StageRunner, folder: &Path) -> Program {
+pub(crate) fn shrink(mut program: Program, message: &str, runner: &StageRunner, folder: &Path) -> Program {
     let original_kind = failure_kind(message);
     // The expected results are those of the original program. A candidate may have different results.
     program.outputs.iter_mut().for_each(|output| output.expected = None);
@@ -19,7 +19,7 @@ pub(crate) fn shrink(mut program: Program, message: &str, bench: &StageRunner, f
     let reduced = case_reducer::reduce(original_program, &mut |candidate| {
         program.module = candidate.module.clone();
         // A candidate whose parameters do not match the launch fails with another message.
-        let outcome = program.compare(bench, folder);
+        let outcome = program.compare(runner, folder);
         matches!(outcome, Ok(Outcome::Wrong(message) | Outcome::Unfinished(message)) if failure_kind(&message) == original_kind)
     });
     program.module = reduced.module;

@@ -1,6 +1,6 @@
 //! Generators of loads and stores through tensor views: partitions, strided tiles and gathered rows.
 
-use crate::builder::{Kind, View, ViewKind};
+use crate::builder::{TileKind, View, ViewKind};
 use crate::program::Generator;
 use base::ir::Value;
 use core_dialect::memory::{MemoryOrdering, MemoryScope, Padding};
@@ -69,7 +69,7 @@ impl Generator {
     }
 
     /// Emits a load of a tile through a view. Returns the loaded tile and the token of the load.
-    pub(crate) fn load_view(&mut self, view: Value, index: &[Value], kind: &Kind, token: Option<Value>) -> (Value, Value) {
+    pub(crate) fn load_view(&mut self, view: Value, index: &[Value], kind: &TileKind, token: Option<Value>) -> (Value, Value) {
         let types = [self.builder.tile_type(kind), self.builder.token_type()];
         let (memory_ordering, memory_scope) = self.random_load_ordering();
         let load = Op::LoadViewTko {
@@ -119,7 +119,7 @@ impl Generator {
     }
 
     /// Loads a tile of an input buffer through a view. The tile may extend past the end of the tensor.
-    pub(crate) fn load_maybe_partial_tile(&mut self, base: Value, elements: i64, kind: &Kind) -> Value {
+    pub(crate) fn load_maybe_partial_tile(&mut self, base: Value, elements: i64, kind: &TileKind) -> Value {
         let rank = kind.shape.len();
         let mut dim_map: Vec<usize> = (0..rank).collect();
         if self.random.one_in(3) {
@@ -179,15 +179,15 @@ impl Generator {
             return index;
         }
         let last = self.index_constant(tile_count - 1);
-        self.builder.emit(&Kind::new(Scalar::I32, &[]), Op::MinI { signedness: Signedness::Unsigned, lhs: index, rhs: last })
+        self.builder.emit(&TileKind::new(Scalar::I32, &[]), Op::MinI { signedness: Signedness::Unsigned, lhs: index, rhs: last })
     }
 
     /// Loads a tile of a one-dimensional tensor with a dynamic extent.
-    pub(crate) fn load_row(&mut self, pointer: Value, kind: &Kind) -> Value {
+    pub(crate) fn load_row(&mut self, pointer: Value, kind: &TileKind) -> Value {
         let ty = self.builder.pointer_tile_type(kind.scalar, &[]);
         let base = self.maybe_assume_alignment(pointer, ty);
         let (size, argument) = self.random.pick(&self.size_params.clone());
-        let i32_type = self.builder.tile_type(&Kind::new(Scalar::I32, &[]));
+        let i32_type = self.builder.tile_type(&TileKind::new(Scalar::I32, &[]));
         let size = if argument % 16 == 0 { self.maybe_assume_alignment(size, i32_type) } else { size };
         let ty = self.builder.tensor_view_type(kind.scalar, &[DYNAMIC], &[1]);
         let make = Op::MakeTensorView { base, dynamic_shape: [size].into(), dynamic_strides: Box::default() };
@@ -201,7 +201,7 @@ impl Generator {
     }
 
     /// Emits a view with one tile per tile block. The tiles are adjacent along the first dimension.
-    pub(crate) fn own_view(&mut self, base: Value, kind: &Kind) -> Value {
+    pub(crate) fn own_view(&mut self, base: Value, kind: &TileKind) -> Value {
         let mut sizes = kind.shape.clone();
         sizes[0] *= self.grid;
         let order: Vec<usize> = (0..sizes.len()).collect();
@@ -210,7 +210,7 @@ impl Generator {
     }
 
     /// Returns the index of the tile block's tile in a view of [`Generator::own_view`].
-    pub(crate) fn own_index(&mut self, kind: &Kind) -> Vec<Value> {
+    pub(crate) fn own_index(&mut self, kind: &TileKind) -> Vec<Value> {
         let zero = self.index_constant(0);
         (0..kind.shape.len()).map(|dim| if dim == 0 { self.block_index } else { zero }).collect()
     }
@@ -244,7 +244,7 @@ impl Generator {
         }
         let pointer = self.add_output(kind.scalar, kind.count() * self.grid, 0.0);
         let dim = self.random.below(kind.shape.len());
-        let rows = Kind::new(Scalar::I32, &[kind.shape[dim]]);
+        let rows = TileKind::new(Scalar::I32, &[kind.shape[dim]]);
         let mut index = vec![self.index_constant(0); kind.shape.len()];
         let mut sizes = kind.shape.clone();
         // One dimension of the output is divided among the tile blocks. If it is the scattered dimension, the row indices include
@@ -257,12 +257,12 @@ impl Generator {
         sizes[divided_dim] *= self.grid;
         match divided_dim == dim {
             true => {
-                let block_start = self.own_start(rows.count());
+                let block_start = self.own_elements_start(rows.count());
                 let start = self.broadcast_scalar(block_start, &rows);
                 index[dim] = self.builder.emit_add(&rows, index[dim], start);
             }
             // A gather view counts its other indices in elements, not in tiles.
-            false => index[divided_dim] = self.own_start(kind.shape[divided_dim]),
+            false => index[divided_dim] = self.own_elements_start(kind.shape[divided_dim]),
         }
         let order: Vec<usize> = (0..sizes.len()).collect();
         let tensor = Tensor::packed(kind.scalar, &sizes, &order, pointer);

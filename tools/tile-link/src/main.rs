@@ -24,7 +24,7 @@ const ABOUT: About = About {
 };
 
 #[derive(clap::Args)]
-struct Extra {
+struct Options {
     #[command(flatten)]
     opt: OptLevel,
     #[command(flatten)]
@@ -40,19 +40,19 @@ struct Extra {
 }
 
 fn main() -> std::process::ExitCode {
-    common::filter::<Extra>(&ABOUT, run)
+    common::filter::<Options>(&ABOUT, run)
 }
 
-fn run(session: &mut Session, extra: &Extra) -> base::diag::Result<()> {
+fn run(session: &mut Session, options: &Options) -> base::diag::Result<()> {
     let input = session.input()?;
     input.reject_truncated()?;
     let mut source = source::Source::read(&input.bytes, &input.name)?;
-    extra.opt.record(&mut source.envelope)?;
-    extra.gpu.record(&mut source.envelope)?;
-    extra.host.record(&mut source.envelope)?;
+    options.opt.record(&mut source.envelope)?;
+    options.gpu.record(&mut source.envelope)?;
+    options.host.record(&mut source.envelope)?;
     if session.verify_only() {
         return Ok(());
     }
-    let artefact = link::link(session, &source, extra.emit, extra.program.as_deref())?;
+    let artefact = link::link(session, &source, options.emit, options.program.as_deref())?;
     session.write_bytes(&artefact, true)
 }

@@ -32,7 +32,7 @@ const MAX_PARAM_BYTES: u64 = 32764;
 
 impl KernelMaps {
     /// Returns the maps of each kernel in a PTX file, in text order, from the recipes of the envelope.
-    pub(crate) fn of(text: &str, recipes: &[Recipe], target: Option<Target>) -> Result<Vec<KernelMaps>> {
+    pub(crate) fn parse(text: &str, recipes: &[Recipe], target: Option<Target>) -> Result<Vec<KernelMaps>> {
         let module = ptx::parse(text)?;
         let kernels = module.items.iter().filter_map(|item| match item {
             ptx::Item::Function(function) if function.entry => Some(function),
@@ -105,7 +105,7 @@ mod tests {
     fn maps_are_at_64_byte_boundaries_of_the_constant_bank() {
         let recipes = [recipe(Expr::Param(0))];
         for (target, at) in [("sm_90", 48), ("sm_120", 64)] {
-            let maps = KernelMaps::of(&ptx_with_hidden(HIDDEN), &recipes, Target::parse(target)).unwrap();
+            let maps = KernelMaps::parse(&ptx_with_hidden(HIDDEN), &recipes, Target::parse(target)).unwrap();
             assert_eq!(maps[0].params, [Param { at: 0, bytes: 8 }, Param { at: 8, bytes: 4 }]);
             assert_eq!(maps[0].maps, [(at, recipes[0].map.clone())]);
             assert_eq!(maps[1], KernelMaps::default());
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn hidden_parameters_that_no_host_code_can_fill_are_refused() {
         let target = Target::parse("sm_90");
-        let error_code = |text: &str, recipes: &[Recipe], target| KernelMaps::of(text, recipes, target).unwrap_err().code;
+        let error_code = |text: &str, recipes: &[Recipe], target| KernelMaps::parse(text, recipes, target).unwrap_err().code;
         let recipes = [recipe(Expr::Param(0))];
         assert_eq!(error_code(&ptx_with_hidden(HIDDEN), &[], target), "LNK022");
         assert_eq!(error_code(&ptx_with_hidden(HIDDEN), &recipes, None), "LNK022");

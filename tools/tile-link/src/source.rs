@@ -48,7 +48,7 @@ impl Source {
         let entries: Vec<String> = ptx_lines(text).filter_map(entry_name).map(str::to_string).collect();
         // Parsing the whole file is slow, so parse it only if a kernel may have hidden parameters.
         let maps = match text.contains(".hidden") {
-            true => KernelMaps::of(text, &Recipe::all(leading_comments.lines())?, envelope.target)?,
+            true => KernelMaps::parse(text, &Recipe::all(leading_comments.lines())?, envelope.target)?,
             false => Vec::new(),
         };
         Ok(Source { chip: chip.to_string(), entries, maps, text: text.to_string(), envelope })

@@ -4,6 +4,7 @@ use crate::{CHECK_BOUNDS, PASSES, RECORD, convert};
 use common::options::{CheckBounds, OptLevel};
 use common::{About, Session};
 
+/// The name, summary, examples and passes of the tool, which `--help` prints.
 pub const ABOUT: About = About {
     name: "tile-lower-aa",
     summary: "Lowers .tile (or the text or bytecode of a program) to .aa, with explicit memory",

@@ -8,7 +8,7 @@ use tileaa::Type as AaType;
 use tileir::types::{Pointer, PointerSharing};
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
 
-/// Types in a fixed order, so that tests can name them.
+/// Ids of the types that `Builder::new` creates, in this order.
 const I32: TypeId = TypeId(0);
 const I64: TypeId = TypeId(1);
 const PTR: TypeId = TypeId(2);
@@ -16,6 +16,7 @@ const BOOL: TypeId = TypeId(3);
 const TENSOR: TypeId = TypeId(4);
 const SIGNATURE: TypeId = TypeId(5);
 
+/// Builds a module with one kernel, whose parameters are two pointers, an i64 and an i1.
 struct Builder {
     module: Module,
     body: Body<Op, TypeId>,
@@ -95,6 +96,7 @@ fn result_spaces(function: &tileaa::Function, mnemonic: &str) -> Vec<Space> {
         .collect()
 }
 
+/// An op that allocates 16 elements of local memory.
 const ALLOCA: Op = Op::Alloca { global: false, num_elem: 16, alignment: 16 };
 
 #[test]

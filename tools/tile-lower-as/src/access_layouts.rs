@@ -25,6 +25,7 @@ const MAX_ACCESS_BYTES: u64 = 16;
 pub(crate) struct AccessPlan {
     /// Log2 of the elements of a vector.
     pub(crate) vector_bits: u32,
+    /// The layout of the accessed tile in registers.
     pub(crate) layout: Layout,
     /// The bits of the linear element index, fastest-varying in memory first.
     pub(crate) order: Vec<u32>,
@@ -36,7 +37,9 @@ pub(crate) struct AccessPlan {
 /// piece may cross a bound.
 #[derive(Clone, Copy)]
 pub(crate) struct Pieces {
+    /// The dimension along which a piece is contiguous in memory.
     pub(crate) dim: usize,
+    /// Log2 of the elements of a piece.
     pub(crate) bits: u32,
     /// Whether no bound of the array is inside a piece.
     pub(crate) whole: bool,
@@ -47,8 +50,8 @@ pub(crate) struct Accesses(BTreeMap<OpId, AccessPlan>);
 
 impl Accesses {
     /// Plans every access of a function for `1 << warp_bits` warps.
-    pub(crate) fn of(function: &Function, warp_bits: usize) -> Accesses {
-        let planner = AccessPlanner { function, facts: Facts::of(function), warp_bits };
+    pub(crate) fn plan(function: &Function, warp_bits: usize) -> Accesses {
+        let planner = AccessPlanner { function, facts: Facts::derive(function), warp_bits };
         let plan = |op: OpId| {
             let access = match &function.body.ops[op].kind {
                 Op::StoreView { view, tile, .. } if planner.is_permuted(*tile) => {
@@ -71,6 +74,7 @@ impl Accesses {
         unify_vector_widths::unify_widths(function, &mut accesses, warp_bits);
         Accesses(accesses)
     }
+    /// The plan of an access.
     pub(crate) fn get(&self, op: OpId) -> Option<&AccessPlan> {
         self.0.get(&op)
     }
@@ -97,6 +101,7 @@ pub(crate) fn default_layout(shape: &[u32], bytes: u32, warp_bits: usize) -> Lay
 struct AccessPlanner<'a> {
     function: &'a Function,
     facts: Facts<'a>,
+    /// Log2 of the warps of the CTA.
     warp_bits: usize,
 }
 
@@ -134,7 +139,7 @@ impl AccessPlanner<'_> {
 
     /// The access with a blocked layout whose elements along dimension `first` are in registers first, then in lanes.
     fn blocked_along(&self, shape: &[u32], first: Option<usize>, widest_bits: u32) -> AccessPlan {
-        let strides = Strides::of(shape);
+        let strides = Strides::for_shape(shape);
         let others = (0..shape.len()).rev().filter(|t| Some(*t) != first);
         let order: Vec<u32> = first.into_iter().chain(others).flat_map(|t| strides.dim_bits(t)).collect();
         blocked_access(&order, widest_bits, self.warp_bits)
@@ -148,11 +153,11 @@ impl AccessPlanner<'_> {
     }
 
     /// Lets the lanes of a warp store a 128-byte line of each of several rows, instead of a long part of one row. Reason: the tile
-    /// is permuted through shared memory. There, elements that are adjacent in global memory are a row apart, on the same bank.
+    /// is permuted through shared memory, where elements that are adjacent in global memory are a row apart, on the same bank.
     fn spread_lanes_over_rows(&self, access: AccessPlan, tile: Value) -> AccessPlan {
         let (elem, shape) = self.function.body.ty(tile).tile().expect("tiles are stored");
         let line_bits = (LINE / elem.bytes().max(1)).ilog2() as usize;
-        let strides = Strides::of(shape);
+        let strides = Strides::for_shape(shape);
         let dims = (0..shape.len()).map(|dim| strides.dim_bits(dim).collect::<Vec<_>>());
         let row_bits = dims.into_iter().find(|bits| bits.first() == access.order.first()).map_or(0, |bits| bits.len());
         if row_bits <= line_bits {

@@ -1,5 +1,5 @@
-//! Purpose: select the loads in `for` loops that become asynchronous copies to shared memory (`cp.async` or TMA), and the operands
-//! that TMA copies once before a loop.
+//! Purpose: select the loads that become asynchronous copies to shared memory (`cp.async` or TMA). These are loads in `for` loops,
+//! and operands that TMA copies once before a loop.
 //! Requires: [`Accesses`] and [`MmaSelections`]; a load leads to an MMA, and its pieces have a size and alignment that `cp.async`
 //! takes.
 //! Establishes: a buffer for each copy, and its readers: MMA fragments, possibly converted ([`crate::operand_load_layouts`]), or a
@@ -33,13 +33,17 @@ use tileas::{BufferInfo, Layout, budget, wgmma_atoms};
 /// Whether TMA executes copies (`--tma`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TmaChoice {
+    /// No copy uses TMA.
     Never,
+    /// TMA executes the copies for which it is likely faster than `cp.async`.
     WherePays,
+    /// TMA executes every copy that it can execute.
     WherePossible,
 }
 
 impl TmaChoice {
-    pub(crate) fn of(envelope: &Envelope, function: &str) -> base::diag::Result<TmaChoice> {
+    /// The choice for a function, from the option `--tma` or the kernel plan.
+    pub(crate) fn from_options(envelope: &Envelope, function: &str) -> base::diag::Result<TmaChoice> {
         Ok(match kernel_plan::tma(envelope, function)? {
             Some("off") => TmaChoice::Never,
             Some("on") => TmaChoice::WherePossible,
@@ -48,12 +52,15 @@ impl TmaChoice {
     }
 }
 
+/// The reason against a copy that does not fit shared memory.
 const NO_CAPACITY: &str = "shared memory does not fit it besides the other copies";
 
 /// The copy that replaces a load.
 #[derive(Clone)]
 pub(crate) struct Copy {
+    /// The buffer that the copy fills.
     pub(crate) buffer: BufferInfo,
+    /// The instructions that execute the copy.
     pub(crate) method: CopyMethod,
     /// Whether MMAs or threads read the buffer.
     pub(crate) readers: Readers,
@@ -86,21 +93,24 @@ pub(crate) enum Readers {
     Registers,
 }
 
-/// An operand that `wgmma` reads from shared memory. `transposed`: threads store the operand there in the transposed order of
-/// global memory.
+/// An operand that `wgmma` reads from shared memory.
 struct InPlaceOperand {
+    /// The value of the operand.
     value: Value,
+    /// Whether threads store the operand to shared memory in the transposed order of global memory.
     transposed: bool,
 }
 
 /// The copies of a function by load, and the reasons why other MMA operands are loaded to registers.
 #[derive(Default)]
 pub(crate) struct Copies {
+    /// The copy of each load that becomes one.
     copies: BTreeMap<OpId, Copy>,
     /// TMA copies that reuse the buffer of an earlier copy in their loop, after its MMAs have read it.
     alternating: BTreeMap<OpId, OpId>,
+    /// The loads that are not copied, with the reasons.
     pub(crate) declined: Vec<(OpId, &'static str)>,
-    /// The loads that TMA does not copy, with the reasons. They may be `cp.async` copies.
+    /// The loads that TMA does not copy, with the reasons. These loads may become `cp.async` copies.
     pub(crate) no_tma: Vec<(OpId, &'static str)>,
 }
 
@@ -108,16 +118,18 @@ pub(crate) struct Copies {
 /// place.
 #[derive(Default)]
 pub(crate) struct MmaReads {
+    /// The layouts of the fragments that threads load from the buffer.
     pub(crate) fragments: Vec<Layout>,
+    /// Whether `wgmma` or `tcgen05` reads the buffer in place.
     pub(crate) in_place: bool,
 }
 
 impl Copies {
     /// Plans the copies. The buffers of each loop fit the target's shared memory.
-    pub(crate) fn of(function: &Function, plan: &LoweringPlan, target: Target, options: PlanOptions) -> Copies {
+    pub(crate) fn select(function: &Function, plan: &LoweringPlan, target: Target, options: PlanOptions) -> Copies {
         let body = &function.body;
         let order = body.walk(function.region);
-        let planner = CopyPlanner::of(function, plan, target, options);
+        let planner = CopyPlanner::new(function, plan, target, options);
         let mut selected = Copies::default();
         for op in order {
             let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
@@ -229,13 +241,13 @@ impl Copies {
     }
 
     /// Whether shared memory fits two stages of each TMA copy. A multi-stage TMA buffer shares memory with no other buffer of the
-    /// loop. It pays off only if TMA fills one stage while MMAs read another stage.
+    /// loop. TMA is profitable only if it fills one stage while MMAs read another stage.
     fn two_stages_fit(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
         self.stages_fit(planner, ops, tma_copies, 2, capacity)
     }
 
-    /// Whether single-buffered TMA is profitable: no MMA reads all buffers, so TMA fills one buffer while an MMA reads another one,
-    /// and `cp.async` could not double-buffer the largest copy either.
+    /// Whether single-buffered TMA is profitable. No MMA may read all buffers, so that TMA fills one buffer while an MMA reads
+    /// another one. Moreover, `cp.async` could not double-buffer the largest copy either.
     fn single_buffering_pays(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
         let readers_of =
             |load: &OpId| planner.uses.end_users(planner.function.body.result(*load)).into_iter().collect::<BTreeSet<_>>();
@@ -327,6 +339,7 @@ impl Copies {
         }
     }
 
+    /// The copy that replaces a load.
     pub(crate) fn get(&self, op: OpId) -> Option<&Copy> {
         self.copies.get(&op)
     }
@@ -334,6 +347,7 @@ impl Copies {
     pub(crate) fn alternating_with(&self, op: OpId) -> Option<OpId> {
         self.alternating.get(&op).copied()
     }
+    /// All loads that become copies, with their copies.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (OpId, &Copy)> {
         self.copies.iter().map(|(op, copy)| (*op, copy))
     }
@@ -357,6 +371,7 @@ pub(crate) struct CopyPlanner<'a> {
     pub(crate) co_resident_ctas: u32,
     accesses: &'a Accesses,
     pub(crate) mmas: &'a MmaSelections,
+    /// Log2 of the warps of the CTA.
     warp_bits: usize,
     pub(crate) uses: Uses<'a>,
     /// The block of each op.
@@ -366,7 +381,7 @@ pub(crate) struct CopyPlanner<'a> {
 }
 
 impl<'a> CopyPlanner<'a> {
-    pub(crate) fn of(function: &'a Function, plan: &'a LoweringPlan, target: Target, options: PlanOptions) -> CopyPlanner<'a> {
+    pub(crate) fn new(function: &'a Function, plan: &'a LoweringPlan, target: Target, options: PlanOptions) -> CopyPlanner<'a> {
         let LoweringPlan { accesses, mmas, warp_bits, attrs, .. } = plan;
         CopyPlanner {
             function,
@@ -377,7 +392,7 @@ impl<'a> CopyPlanner<'a> {
             accesses,
             mmas,
             warp_bits: *warp_bits,
-            uses: Uses::of(function),
+            uses: Uses::collect(function),
             blocks: function.body.op_blocks(),
             facts: OnceCell::new(),
         }
@@ -385,6 +400,7 @@ impl<'a> CopyPlanner<'a> {
 }
 
 impl CopyPlanner<'_> {
+    /// Plans a copy of a view's tile by `cp.async`.
     fn plan_view_copy(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
         self.plan_piece_copy(op, block, self.view_pieces(op)?)
     }
@@ -418,7 +434,7 @@ impl CopyPlanner<'_> {
         if !matches!(bytes, 4 | 8 | 16) || elem.bits() < 8 {
             return Err("its neighbours in memory are not known to be aligned");
         }
-        let strides = Strides::of(shape);
+        let strides = Strides::for_shape(shape);
         let others = (0..shape.len()).rev().filter(|other| *other != dim);
         let order: Vec<u32> = std::iter::once(dim).chain(others).flat_map(|dim| strides.dim_bits(dim)).collect();
         let layout = Layout::blocked(&order, bits as usize, self.warp_bits);
@@ -482,12 +498,13 @@ impl CopyPlanner<'_> {
         if !matches!(bytes, 4 | 8 | 16) || elem.bits() < 8 {
             return Err("its neighbours in memory are not known to be aligned");
         }
-        let strides = Strides::of(shape);
+        let strides = Strides::for_shape(shape);
         let neighbour = access.layout.register.first().copied().unwrap_or(1);
         let dim = (0..shape.len()).find(|dim| strides.mask(*dim) & neighbour != 0).unwrap_or(shape.len() - 1);
         self.plan_piece_copy(op, block, PieceCopy { dim, layout: access.layout.clone(), bytes, whole: true })
     }
 
+    /// Whether a value is a constant of zeros.
     fn is_zero(&self, value: Value) -> bool {
         let definition = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
         matches!(definition, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
@@ -580,6 +597,7 @@ impl CopyPlanner<'_> {
         matches!(self.mmas.get(op), Some(MmaSelection::Group { .. } | MmaSelection::Tensor { .. }))
     }
 
+    /// Whether an op is an MMA that `mma.sync` executes.
     fn is_mma_sync(&self, op: OpId) -> bool {
         matches!(self.mmas.get(op), Some(MmaSelection::Sync { .. }))
     }
@@ -611,6 +629,7 @@ impl CopyPlanner<'_> {
         [(lhs, a), (rhs, b)].into_iter().filter_map(operand).collect()
     }
 
+    /// Bytes of a tile; 0 for other values.
     fn tile_bytes(&self, value: Value) -> u32 {
         let tile = self.function.body.ty(value).tile();
         tile.map_or(0, |(elem, shape)| (element_count(shape) as u32).saturating_mul(elem.bytes()))
@@ -620,7 +639,7 @@ impl CopyPlanner<'_> {
     /// takes fewer wavefronts, including its writes.
     pub(crate) fn has_costly_bank_conflicts(&self, value: Value, buffer: &BufferInfo, fragments: &[Layout]) -> bool {
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
-        let strides = Strides::of(shape);
+        let strides = Strides::for_shape(shape);
         let contiguous_basis = buffer.offsets.first().copied().unwrap_or(1);
         let dim = (0..shape.len()).find(|dim| strides.mask(*dim) & contiguous_basis != 0).unwrap_or(shape.len() - 1);
         let reads: Vec<&Layout> = fragments.iter().collect();
@@ -632,6 +651,7 @@ impl CopyPlanner<'_> {
             && wavefronts(buffer) >= wavefronts(&alternative_buffer) + buffer.bytes() / smem_swizzles::LINE
     }
 
+    /// Bits of a tile's element; `None` for other values.
     fn element_bits(&self, value: Value) -> Option<u32> {
         self.function.body.ty(value).tile().map(|(elem, _)| elem.bits())
     }

@@ -22,14 +22,17 @@ use tileas::budget;
 /// Which loads without MMA readers become asynchronous copies (`--prefetch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prefetch {
+    /// No such load becomes a copy.
     Never,
+    /// The default: loads of persistent loops for which the cost model predicts a gain.
     WherePays,
+    /// All such loads that can become copies.
     WherePossible,
 }
 
 impl Prefetch {
     /// The choice for a function, from the option `--prefetch` or the kernel plan.
-    pub(crate) fn of(envelope: &Envelope, function: &str) -> Result<Prefetch> {
+    pub(crate) fn from_options(envelope: &Envelope, function: &str) -> Result<Prefetch> {
         Ok(match kernel_plan::prefetch(envelope, function)? {
             Some("off") => Prefetch::Never,
             Some("on") => Prefetch::WherePossible,
@@ -44,7 +47,9 @@ const MIN_STAGES: u32 = 2;
 /// The copies of a loop's loads that no MMA reads, and the reasons why other such loads are not copied.
 #[derive(Default)]
 pub(crate) struct NonMmaCopies {
+    /// The loads that become copies, each with its copy.
     pub(crate) copies: Vec<(OpId, Copy)>,
+    /// The other loads, with the reasons.
     pub(crate) declined: Vec<(OpId, &'static str)>,
 }
 

@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use target_info::Feature;
 use tileaa::{Function, Op, Type};
 
+/// Runs the pass on a function. Fails if CLC is requested or used, but CTAs of the function cannot steal tile blocks.
 pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
     let already_uses_clc = uses_clc(&function.body);
     if !already_uses_clc && envelope.options.get("clc") != Some("on") {

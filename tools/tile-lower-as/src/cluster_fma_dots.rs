@@ -13,7 +13,7 @@ use tileaa::{Function, Op};
 
 /// Maximum dots that move next to a dot. Reason: each moved dot extends the live range of an accumulator.
 const MAX_MOVED: usize = 3;
-/// Maximum ops that a dot moves across.
+/// Maximum ops after a dot among which the search looks for another dot with a common operand.
 const MAX_DISTANCE: usize = 64;
 
 pub(crate) fn run(function: &Function) -> Function {

@@ -3,6 +3,7 @@
 use crate::{Lowering, PASSES};
 use common::{About, Session, options};
 
+/// The name, summary, examples and passes of the tool, which `--help` prints.
 pub const ABOUT: About = About {
     name: "tile-lower-as",
     summary: "Lowers .aa to .as: assigns layouts and selects instructions for a target",

@@ -25,7 +25,7 @@ const MIN_COLUMNS: u32 = 32;
 /// Splits the epilogues of the chains whose MMAs are all in `tmem_mmas`, which accumulate in tensor memory.
 pub(crate) fn run(mut function: Function, tmem_mmas: &BTreeSet<OpId>) -> Function {
     let epilogue_tiles: Vec<EpilogueTile> = {
-        let planner = EpiloguePlanner { function: &function, facts: Facts::of(&function) };
+        let planner = EpiloguePlanner { function: &function, facts: Facts::derive(&function) };
         let (chains, _) = tmem_accumulator_chains::accumulator_chains(&function);
         let in_tensor_memory = chains.into_iter().filter(|chain| chain.mmas.iter().all(|op| tmem_mmas.contains(op)));
         in_tensor_memory.filter_map(|chain| planner.plan_epilogue(&chain)).collect()
@@ -36,10 +36,13 @@ pub(crate) fn run(mut function: Function, tmem_mmas: &BTreeSet<OpId>) -> Functio
 
 /// A planned split of an epilogue.
 struct EpilogueTile {
+    /// The accumulator at the end of its MMA chain.
     accumulators: Value,
     /// The elementwise ops between the accumulator and the store.
     path: Vec<OpId>,
+    /// The store of the tile.
     store: OpId,
+    /// The number of parts into which the epilogue is split.
     parts: u32,
     /// See [`tile_slicing::index_limit`].
     limit: Option<i64>,

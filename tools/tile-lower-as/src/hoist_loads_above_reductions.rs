@@ -14,7 +14,7 @@ use tileaa::{Function, Op, Type};
 
 /// Maximum bytes of hoisted loads that a CTA holds in registers: 32 registers of each of 128 threads.
 const MAX_HOISTED_BYTES: usize = 16 << 10;
-/// Minimum bytes that a load counts: one register of each of these threads.
+/// Minimum bytes that a load adds to the hoisted bytes: one register of each of 128 threads.
 const MIN_COUNTED_BYTES: usize = 4 * 128;
 
 pub(crate) fn run(function: &Function) -> Function {
@@ -25,7 +25,7 @@ pub(crate) fn run(function: &Function) -> Function {
     }
     let mut order = Order::default();
     for &op in &body.blocks[function.entry()].ops {
-        order.add(function, op);
+        order.append_or_hoist(function, op);
     }
     let mut function = function.clone();
     let entry = function.entry();
@@ -36,11 +36,12 @@ pub(crate) fn run(function: &Function) -> Function {
 /// The new order of ops, with the facts about the segment across which loads may move.
 #[derive(Default)]
 struct Order {
+    /// The ops in their new order.
     ops: Vec<OpId>,
     /// Loaded tiles, and values that depend on them.
     loaded: BTreeSet<Value>,
     /// Results of ops that follow `used_at` and have effects or depend on loaded tiles, and values that depend on these results. A
-    /// load that depends on such a value is not hoisted.
+    /// load that depends on a value in `fixed` is not hoisted.
     fixed: BTreeSet<Value>,
     /// The position of the first op that uses a loaded tile.
     used_at: Option<usize>,
@@ -52,7 +53,7 @@ struct Order {
 
 impl Order {
     /// Appends an op to the new order, or hoists it if it is a load that may move.
-    fn add(&mut self, function: &Function, op: OpId) {
+    fn append_or_hoist(&mut self, function: &Function, op: OpId) {
         let body = &function.body;
         let node = &body.ops[op];
         let (is_load, is_pure) = (is_weak_load(&node.kind), is_pure(&node.kind));
@@ -82,8 +83,8 @@ impl Order {
         self.ops.push(op);
     }
 
-    /// Hoists a load that follows a reduction if neither the load nor its addresses depend on loaded values. Returns whether it
-    /// hoists the load.
+    /// Hoists a load that follows a reduction if neither the load nor its addresses depend on loaded values. Returns whether the
+    /// load was hoisted.
     fn try_hoist(&mut self, function: &Function, load: OpId) -> bool {
         let body = &function.body;
         let Some(first_use) = self.used_at.filter(|_| self.has_reduction) else { return false };
@@ -117,6 +118,7 @@ impl Order {
     }
 }
 
+/// Whether an op is a weak load.
 fn is_weak_load(op: &Op) -> bool {
     matches!(op, Op::LoadView { order, .. } | Op::Load { order, .. } if order.semantics == MemoryOrdering::Weak)
 }
@@ -126,6 +128,7 @@ fn is_weak_store(op: &Op) -> bool {
     matches!(op, Op::StoreView { order, .. } | Op::Store { order, .. } if order.semantics == MemoryOrdering::Weak)
 }
 
+/// Whether an op has no effect and no regions, so that it may move.
 fn is_pure(op: &Op) -> bool {
     op.regions().is_empty() && matches!(op, Op::Core(core) if core.is_pure())
 }

@@ -1,5 +1,5 @@
 //! Purpose: find functions whose chained MMAs form two components that share no tile except loaded operands, as attention of two M
-//! subtiles does. Two warp roles of four warps can execute them and hide each other's MMA latency.
+//! subtiles does. Two warp roles of four warps can execute the components and hide each other's MMA latency.
 //! Requires: `.aa`; a target with tensor memory.
 //! Establishes: the ops of the second component. `tile-sched` finds the components again and assigns them to roles.
 //! Preserves: the program; if shared memory is too small for two roles, the function is planned again for one.
@@ -46,7 +46,8 @@ fn has_all_lanes(function: &Function, mma: OpId) -> bool {
     accumulator_type.is_some_and(|(_, shape)| shape.len() == 2 && shape[0] == LANES)
 }
 
-/// The effects that decide which ops are in one component: MMAs, effects, and loads of tiles that are not only MMA operands.
+/// The effects of an op for [`components`]. A source is an op whose results belong to a component. Sources are MMAs, ops with
+/// effects, and loads of tiles that are not only MMA operands.
 fn op_effects(function: &Function, mma_only_tiles: &BTreeSet<Value>, op: OpId) -> OpEffects {
     let node = &function.body.ops[op];
     let may_be_shared = |value: &Value| {

@@ -15,7 +15,8 @@ const DEFAULT_WARPS: u32 = 4;
 const MIN_ELEMENTS: usize = 2;
 /// Maximum elements per thread of the largest tile, with the default number of warps. Larger tiles get twice the warps.
 const MAX_ELEMENTS: usize = 64;
-/// [`MAX_ELEMENTS`] for persistent kernels. It is lower, because their grid has no more CTAs than fit, so a CTA may use more warps.
+/// [`MAX_ELEMENTS`] for persistent kernels. The limit is lower because a CTA may use more warps: the grid of a persistent kernel
+/// has no more CTAs than fit on the GPU.
 const MAX_ELEMENTS_PERSISTENT: usize = 32;
 
 /// Maximum warps that an author may request: a CTA of 1024 threads.
@@ -33,7 +34,7 @@ pub(crate) fn resolve(
     let spec = hint_for(target.name).or_else(|| hint_for("default")).map(|hint| hint.spec).unwrap_or_default();
     // NVIDIA's `tileiras` ignores a hint that is out of range, and so does this compiler.
     let hinted = spec.occupancy.filter(|occupancy| (1..=32).contains(occupancy));
-    let plan = kernel_plan::of(envelope, &function.name)?;
+    let plan = kernel_plan::plan_of_function(envelope, &function.name)?;
     let occupancy = options::Lowering::occupancy(envelope)?.or(hinted).or(plan.occupancy);
     let warps = match (options::Lowering::warps(envelope)?, spec.worker_warps) {
         (Some(warps), _) => warps,
@@ -98,7 +99,7 @@ fn chosen_warps(function: &tileaa::Function, allows_two_components: bool, target
     }
     match has_mma {
         true => crate::mma_selection::warps_for_mmas(function, target, DEFAULT_WARPS),
-        // Several of the largest tiles are live at the same time. Twice the threads have twice the registers for them.
+        // Several of the largest tiles are live at the same time. Twice the threads have twice the registers for these tiles.
         false if largest > max_elements_per_thread(function) * 32 * DEFAULT_WARPS as usize => 2 * DEFAULT_WARPS,
         // With more warps, a CTA finishes sooner, and the CTAs that wait for it resume sooner.
         false if waits_for_ctas(function) => useful_warps.min(2 * DEFAULT_WARPS),

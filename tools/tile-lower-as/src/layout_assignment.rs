@@ -30,15 +30,17 @@ struct AssignmentInputs<'a> {
 
 /// The assigned layout of each tile that has one.
 pub(crate) struct AssignedLayouts {
+    /// The assigned layout of each value, by value id.
     layouts: Vec<Option<Layout>>,
     /// For tiles that each use reads from the buffer of a copy, and for values computed from such tiles: the layout of the load.
     as_loaded: Vec<Option<Layout>>,
+    /// Log2 of the warps of the CTA.
     warp_bits: usize,
 }
 
 impl AssignedLayouts {
     /// Assigns the layouts of a function for `1 << warp_bits` warps.
-    pub(crate) fn of(
+    pub(crate) fn assign(
         function: &Function,
         accesses: &Accesses,
         mmas: &MmaSelections,
@@ -57,6 +59,7 @@ impl AssignedLayouts {
         AssignedLayouts { layouts: no_layouts.clone(), as_loaded: no_layouts, warp_bits }
     }
 
+    /// The assigned layout of a value.
     pub(crate) fn get(&self, value: Value) -> Option<&Layout> {
         self.layouts[value.0 as usize].as_ref()
     }
@@ -68,8 +71,8 @@ impl AssignedLayouts {
         layout.cloned().unwrap_or_else(|| default_layout(shape, elem.bytes(), self.warp_bits))
     }
 
-    /// Sets the layout of a value that has none. Returns whether it has set a layout.
-    fn set(&mut self, value: Value, layout: Option<Layout>) -> bool {
+    /// Sets the layout of a value that has none. Returns whether the layout is new.
+    fn set_if_unset(&mut self, value: Value, layout: Option<Layout>) -> bool {
         let slot = &mut self.layouts[value.0 as usize];
         let is_new = slot.is_none() && layout.is_some();
         if is_new {
@@ -102,14 +105,14 @@ impl AssignedLayouts {
                         let values = leaving_values(function, region, |op| matches!(op, Op::Core(Core::Yield { .. })));
                         values.into_iter().find_map(|values| self.get(values[i]).cloned())
                     });
-                    self.set(result, Some(assigned_layout.unwrap_or_else(|| self.or_default(function, result))));
+                    self.set_if_unset(result, Some(assigned_layout.unwrap_or_else(|| self.or_default(function, result))));
                 }
             }
             Op::Core(Core::For { init, body: inner, .. }) => {
                 let args = &body.blocks[body.block_of(*inner)].args[1..];
                 self.assign_carried(inputs, init, args, *inner);
                 for (&arg, &result) in args.iter().zip(&node.results) {
-                    self.set(result, self.get(arg).cloned());
+                    self.set_if_unset(result, self.get(arg).cloned());
                 }
             }
             Op::Core(Core::Loop { init, body: inner }) => {
@@ -118,7 +121,7 @@ impl AssignedLayouts {
                 for (i, &result) in node.results.iter().enumerate().filter(|(_, result)| is_tile(**result)) {
                     let breaks = leaving_values(function, *inner, |op| matches!(op, Op::Core(Core::Break { .. })));
                     let assigned_layout = breaks.into_iter().find_map(|values| self.get(values[i]).cloned());
-                    self.set(result, Some(assigned_layout.unwrap_or_else(|| self.or_default(function, result))));
+                    self.set_if_unset(result, Some(assigned_layout.unwrap_or_else(|| self.or_default(function, result))));
                 }
             }
             kind => {
@@ -127,7 +130,7 @@ impl AssignedLayouts {
                     if assigned_layout.is_none() {
                         self.as_loaded[result.0 as usize] = self.layout_of_load(inputs, op);
                     }
-                    self.set(result, assigned_layout);
+                    self.set_if_unset(result, assigned_layout);
                 }
             }
         }
@@ -145,7 +148,7 @@ impl AssignedLayouts {
             let accumulators =
                 || next.get(i).filter(|next| is_tile(**next)).and_then(|next| accumulator_layout(inputs, block, *next));
             let assigned_layout = self.get(init).cloned();
-            self.set(arg, assigned_layout.map(|assigned_layout| accumulators().unwrap_or(assigned_layout)));
+            self.set_if_unset(arg, assigned_layout.map(|assigned_layout| accumulators().unwrap_or(assigned_layout)));
         }
         // Each iteration assigns a layout to at least one more argument, so this loop terminates.
         loop {
@@ -154,7 +157,7 @@ impl AssignedLayouts {
             let mut changed = false;
             for (i, &arg) in args.iter().enumerate().filter(|(_, arg)| is_tile(**arg)) {
                 let next = next_values.iter().find_map(|values| self.get(values[i]).cloned());
-                changed |= self.set(arg, next);
+                changed |= self.set_if_unset(arg, next);
             }
             if !changed {
                 break;
@@ -163,7 +166,7 @@ impl AssignedLayouts {
         }
         for &arg in args.iter().filter(|arg| is_tile(**arg)) {
             let assigned_layout = layout_of_addressed_access(inputs, inner, arg).unwrap_or_else(|| self.or_default(function, arg));
-            if self.set(arg, Some(assigned_layout)) {
+            if self.set_if_unset(arg, Some(assigned_layout)) {
                 self.clear_region(function, inner);
                 self.assign_region(inputs, inner);
             }
@@ -347,7 +350,7 @@ fn accumulator_layout(inputs: &AssignmentInputs<'_>, block: Block, value: Value)
 
 /// The layout after a dimension is reduced. Lanes and warps along that dimension hold copies.
 pub(crate) fn without_dim(layout: &Layout, shape: &[u32], dim: usize) -> Layout {
-    let strides = Strides::of(shape);
+    let strides = Strides::for_shape(shape);
     layout.map(|basis| {
         let low = basis & ((1 << strides.shift[dim]) - 1);
         let high = basis >> (strides.shift[dim] + strides.bits[dim]) << strides.shift[dim];
@@ -357,7 +360,7 @@ pub(crate) fn without_dim(layout: &Layout, shape: &[u32], dim: usize) -> Layout 
 
 /// The layout of a concatenation of two tiles with this layout: a new register bit selects the half.
 pub(crate) fn cat_result(half: &Layout, shape: &[u32], dim: usize) -> Layout {
-    let strides = Strides::of(shape);
+    let strides = Strides::for_shape(shape);
     let half_bit = strides.shift[dim] + strides.bits[dim];
     let mut layout = half.map(|basis| basis & ((1 << half_bit) - 1) | basis >> half_bit << (half_bit + 1));
     layout.register.push(1 << half_bit);
@@ -366,7 +369,7 @@ pub(crate) fn cat_result(half: &Layout, shape: &[u32], dim: usize) -> Layout {
 
 /// The layout that each operand of a concatenation must have for this result.
 pub(crate) fn cat_operand(result: &Layout, shape: &[u32], dim: usize) -> Layout {
-    let strides = Strides::of(shape);
+    let strides = Strides::for_shape(shape);
     let half_bit = strides.shift[dim] + strides.bits[dim] - 1;
     let mut half = result.clone();
     half.register.retain(|basis| *basis != 1 << half_bit);
@@ -415,7 +418,7 @@ pub(crate) fn reinterpret_operand(result: &Layout, from: Elem, to: Elem) -> Layo
 
 /// The layout of a scan: the scanned dimension is within one warp, its low bits in registers and the others in lanes.
 fn scan_layout(shape: &[u32], dim: usize, warp_bits: usize) -> Layout {
-    let strides = Strides::of(shape);
+    let strides = Strides::for_shape(shape);
     let scanned_bits: Vec<u32> = strides.dim_bits(dim).collect();
     let others = (0..shape.len()).rev().filter(|t| *t != dim).flat_map(|t| strides.dim_bits(t));
     let in_registers = scanned_bits.len().saturating_sub(tileas::layout::LANE_BITS);

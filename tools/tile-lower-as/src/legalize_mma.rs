@@ -38,6 +38,7 @@ pub(crate) fn run(function: &Function, target: Target, tmem_mmas: &BTreeSet<OpId
 struct Legalizer<'a> {
     function: &'a mut Function,
     new_ops: &'a mut Vec<OpId>,
+    /// The location of the MMA, which the new ops get.
     loc: Loc,
 }
 
@@ -132,6 +133,7 @@ impl Legalizer<'_> {
     fn shape(&self, value: Value) -> Shape {
         self.function.body.ty(value).tile().expect("operands of MMAs are tiles").1.clone()
     }
+    /// The element type of an operand, as the scalar that carries it.
     fn scalar_type(&self, value: Value) -> Scalar {
         self.function.body.ty(value).tile().expect("operands of MMAs are tiles").0.carrier()
     }

@@ -108,6 +108,7 @@ pub struct Lowering {
 }
 
 impl Lowering {
+    /// Starts the lowering of a program, without plans.
     pub fn new(program: File<tileaa::Module>, producer: &str) -> Lowering {
         let envelope = program.envelope.next::<tileas::Module>("atoms", producer);
         let payload = tileas::Module { globals: program.payload.globals.clone(), ..Default::default() };
@@ -139,7 +140,7 @@ impl Lowering {
         Ok(())
     }
 
-    /// Splits functions along M if this is requested or worthwhile. A request that cannot be fulfilled is an error.
+    /// Splits functions along M if a split is requested or worthwhile. A request that cannot be fulfilled is an error.
     fn split_m(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
@@ -167,7 +168,7 @@ impl Lowering {
         self.program.payload.functions.iter().try_for_each(|function| check_pointer_support(function, &self.lowered.envelope))?;
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
-            let options = PlanOptions::of(&self.lowered.envelope, function)?;
+            let options = PlanOptions::from_envelope(&self.lowered.envelope, function)?;
             *function = packed_fp4_operands::run(&move_unit_dims::run(function), target);
             let mut tmem_mmas = BTreeSet::new();
             if target.has(Feature::TensorMemory) {
@@ -214,7 +215,7 @@ impl Lowering {
     fn rewrite_functions(&mut self, pass: fn(&Function, Target, PlanOptions) -> Function) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
-            let options = PlanOptions::of(&self.lowered.envelope, function)?;
+            let options = PlanOptions::from_envelope(&self.lowered.envelope, function)?;
             *function = pass(function, target, options);
             // The fact table refers to values of the function before the pass. Passes that need facts derive them again.
             function.attrs.facts.clear();
@@ -246,7 +247,7 @@ impl Lowering {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
         for (function, plan) in program.payload.functions.iter().zip(plans) {
-            let options = PlanOptions::of(&lowered.envelope, function)?;
+            let options = PlanOptions::from_envelope(&lowered.envelope, function)?;
             plan.choose_copies(function, target, options);
         }
         Ok(())
@@ -256,7 +257,7 @@ impl Lowering {
     fn assign_layouts(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for (function, plan) in self.program.payload.functions.iter().zip(&mut self.plans) {
-            let options = PlanOptions::of(&self.lowered.envelope, function)?;
+            let options = PlanOptions::from_envelope(&self.lowered.envelope, function)?;
             plan.assign_layouts(function, target, options);
         }
         Ok(())
@@ -268,7 +269,7 @@ impl Lowering {
         *is_done = true;
         let target = envelope.target()?;
         for (function, plan) in program.payload.functions.iter_mut().zip(plans) {
-            let options = PlanOptions::of(envelope, function)?;
+            let options = PlanOptions::from_envelope(envelope, function)?;
             let layouts = payload.layouts.clone();
             multiply_lost_scales(function, plan, target, options, envelope)?;
             let (mut new_function, mut buffer_origins) = convert::convert(function, plan, payload, envelope)?;

@@ -42,7 +42,7 @@ pub(crate) struct LoweringPlan {
     /// shared memory.
     loads_by_threads: BTreeSet<Op>,
     pub(crate) copies: Copies,
-    /// Loads whose copies exceeded shared memory when `convert` knew all buffers of the function. They are not copied.
+    /// Loads whose copies exceeded shared memory when `convert` knew all buffers of the function. These loads are not copied.
     pub(crate) exceeding_capacity: BTreeSet<Op>,
     /// Loads whose TMA copies exceeded shared memory. `cp.async` copies of these loads may still fit, because TMA stages are live
     /// throughout their loop.
@@ -54,15 +54,17 @@ pub(crate) struct LoweringPlan {
 /// Options that affect the plan.
 #[derive(Clone, Copy)]
 pub(crate) struct PlanOptions {
+    /// The optimisation level (`-O`).
     pub(crate) level: u32,
     pub(crate) tma_copies: TmaChoice,
     pub(crate) prefetch: Prefetch,
 }
 
 impl PlanOptions {
-    pub(crate) fn of(envelope: &Envelope, function: &Function) -> Result<PlanOptions> {
-        let prefetch = Prefetch::of(envelope, &function.name)?;
-        let tma_copies = TmaChoice::of(envelope, &function.name)?;
+    /// The options for a function, from the file's envelope and the kernel plan.
+    pub(crate) fn from_envelope(envelope: &Envelope, function: &Function) -> Result<PlanOptions> {
+        let prefetch = Prefetch::from_options(envelope, &function.name)?;
+        let tma_copies = TmaChoice::from_options(envelope, &function.name)?;
         Ok(PlanOptions { level: envelope.options.opt_level(), tma_copies, prefetch })
     }
 }
@@ -94,17 +96,22 @@ impl LoweringPlan {
         Ok((unsplit.filter_map(all_parts_kept).chain(scaled).collect(), unscaled))
     }
 
-    /// Plans warps and accesses only.
+    /// Starts a plan: decides the number of warps and the accesses. The other passes fill the other fields.
     pub(crate) fn new(function: &Function, target: Target, envelope: &mut Envelope) -> Result<LoweringPlan> {
-        LoweringPlan::of(function, true, target, envelope)
+        LoweringPlan::with_component_choice(function, true, target, envelope)
     }
 
-    /// [`LoweringPlan::new`], with the choice whether two components of MMAs may get a compute role each.
-    fn of(function: &Function, allows_two_components: bool, target: Target, envelope: &mut Envelope) -> Result<LoweringPlan> {
+    /// [`LoweringPlan::new`], with a parameter for whether two independent components of MMAs may get a compute role each.
+    fn with_component_choice(
+        function: &Function,
+        allows_two_components: bool,
+        target: Target,
+        envelope: &mut Envelope,
+    ) -> Result<LoweringPlan> {
         let attrs = kernel_spec::resolve(function, allows_two_components, target, envelope)?;
         let hinted_occupancy = attrs.occupancy.filter(|_| envelope.options.get("occupancy").is_none());
         let warp_bits = attrs.warps.trailing_zeros() as usize;
-        let accesses = Accesses::of(function, warp_bits);
+        let accesses = Accesses::plan(function, warp_bits);
         let assigned_layouts = AssignedLayouts::unassigned(function, warp_bits);
         Ok(LoweringPlan {
             attrs,
@@ -157,7 +164,7 @@ impl LoweringPlan {
             requested: self.requested,
             allows_two_components: self.allows_two_components,
         };
-        MmaSelections::of(function, &self.accesses, target, constraints, &self.refused, &self.loads_by_threads)
+        MmaSelections::select(function, &self.accesses, target, constraints, &self.refused, &self.loads_by_threads)
     }
 
     /// Selects the loads that become copies. If TMA cannot copy an operand of a `tcgen05` MMA, for example gathered rows, threads
@@ -165,7 +172,7 @@ impl LoweringPlan {
     pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: PlanOptions) {
         loop {
             if options.level >= 2 {
-                self.copies = Copies::of(function, self, target, options);
+                self.copies = Copies::select(function, self, target, options);
             }
             let failing =
                 tcgen05_selection::mmas_without_operands_in_place(function, &self.mmas, &self.copies, &self.loads_by_threads);
@@ -206,9 +213,9 @@ impl LoweringPlan {
 
     /// Assigns the layouts of all other tiles, and selects the stores that TMA executes.
     pub(crate) fn assign_layouts(&mut self, function: &Function, target: Target, options: PlanOptions) {
-        self.assigned_layouts = AssignedLayouts::of(function, &self.accesses, &self.mmas, &self.copies, self.warp_bits);
+        self.assigned_layouts = AssignedLayouts::assign(function, &self.accesses, &self.mmas, &self.copies, self.warp_bits);
         if options.level >= 2 {
-            self.stores = TmaStores::of(function, self, target, options);
+            self.stores = TmaStores::select(function, self, target, options);
         }
     }
 
@@ -225,7 +232,7 @@ impl LoweringPlan {
         options: PlanOptions,
         envelope: &Envelope,
     ) -> Result<()> {
-        *self = LoweringPlan::of(function, false, target, &mut envelope.clone())?;
+        *self = LoweringPlan::with_component_choice(function, false, target, &mut envelope.clone())?;
         self.select_mmas(function, target);
         self.choose_copies(function, target, options);
         self.assign_layouts(function, target, options);

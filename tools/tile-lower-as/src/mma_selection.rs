@@ -50,6 +50,7 @@ pub(crate) enum MmaFamily {
 }
 
 impl MmaFamily {
+    /// All families, for the search by name.
     const ALL: [MmaFamily; 3] = [MmaFamily::Warps, MmaFamily::WarpGroups, MmaFamily::TensorMemory];
 
     /// The name in the option `--mma`.
@@ -81,6 +82,7 @@ pub(crate) enum OperandSource {
     Memory,
     /// In shared memory, stored from this layout because global memory has the transposed order.
     Transposed(Layout),
+    /// In registers, with this layout.
     Registers(Layout),
     /// In tensor memory. Threads store the operand there from this layout.
     Tensor(Layout),
@@ -140,18 +142,20 @@ pub(crate) const NO_TMEM: &str = "its accumulators do not fit tensor memory";
 /// The selected instructions of a function's MMAs, and the chains that accumulate in tensor memory.
 #[derive(Default)]
 pub(crate) struct MmaSelections {
+    /// The selection of each MMA.
     mmas: BTreeMap<OpId, MmaSelection>,
+    /// The chains that accumulate in tensor memory.
     chains: Vec<Chain>,
     /// The ops of the second compute role. This role has its own TMEM allocations.
     second_component: BTreeSet<OpId>,
-    /// For each scaled MMA that does not use tensor memory, the reason.
+    /// For each scaled MMA that does not use tensor memory, the reason against `tcgen05`.
     pub(crate) unscaled: BTreeMap<OpId, &'static str>,
 }
 
 impl MmaSelections {
-    /// Selects the instructions of all MMAs. MMAs in `refused` use neither `tcgen05` nor `wgmma`, for the given reason. Loads in
-    /// `loads_by_threads` load their `tcgen05` operands to registers.
-    pub(crate) fn of(
+    /// Selects the instructions of all MMAs. MMAs in `refused` use neither `tcgen05` nor `wgmma`, for the given reason. Threads
+    /// execute the loads in `loads_by_threads`, which load operands of `tcgen05` MMAs to registers.
+    pub(crate) fn select(
         function: &Function,
         accesses: &Accesses,
         target: Target,
@@ -209,9 +213,11 @@ impl MmaSelections {
         let unscaled = unscaled.collect();
         MmaSelections { mmas, chains, second_component, unscaled }
     }
+    /// All MMAs with their selections.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (OpId, &MmaSelection)> {
         self.mmas.iter().map(|(op, mma)| (*op, mma))
     }
+    /// The selection of an MMA.
     pub(crate) fn get(&self, op: OpId) -> Option<&MmaSelection> {
         self.mmas.get(&op)
     }
@@ -270,10 +276,13 @@ pub(crate) struct MmaPlanner<'a> {
     accesses: &'a Accesses,
     pub(crate) target: Target,
     pub(crate) warp_bits: u32,
+    /// Maximum registers of a thread.
     registers: u32,
+    /// The MMA family that `--mma` requests.
     requested: Option<MmaFamily>,
     /// Loads of left operands that threads store to tensor memory, because TMA does not copy them to shared memory.
     pub(crate) loads_by_threads: &'a BTreeSet<OpId>,
+    /// The ops of the second compute role.
     pub(crate) second_component: &'a BTreeSet<OpId>,
 }
 
@@ -287,6 +296,7 @@ impl MmaPlanner<'_> {
             MmaFamily::TensorMemory => "--mma=tcgen05 is given",
         })
     }
+    /// Whether `--mma` requests a family.
     pub(crate) fn is_requested(&self, family: MmaFamily) -> bool {
         self.requested == Some(family)
     }
@@ -331,7 +341,7 @@ impl MmaPlanner<'_> {
         MmaSelection::Sync { atom, a, b, c, scales, why }
     }
 
-    /// Selects `wgmma`. The error is the reason against it, or `None` if the target has no `wgmma` for these types.
+    /// Selects `wgmma` for an MMA. The error is the reason against `wgmma`, or `None` if the target has no `wgmma` for these types.
     fn select_wgmma(
         &self,
         [lhs, rhs]: [Value; 2],
@@ -425,7 +435,7 @@ impl MmaPlanner<'_> {
     fn needs_byte_transpose(&self, operand: Value, lines: usize) -> bool {
         let (elem, shape) = self.function.body.ty(operand).tile().expect("operands of MMAs are tiles");
         let neighbours = || operands::contiguous_basis(self.function, self.accesses, operand);
-        let is_along_lines = |basis: u32| Strides::of(shape).mask(shape.len() - 2 + lines) & basis != 0;
+        let is_along_lines = |basis: u32| Strides::for_shape(shape).mask(shape.len() - 2 + lines) & basis != 0;
         elem.bits() == 8 && !self.target.has(Feature::LdMatrixTransB8) && neighbours().is_some_and(is_along_lines)
     }
 
@@ -440,7 +450,7 @@ fn is_mn_major(function: &Function, accesses: &Accesses, operand: Value, side: O
     let shape = function.body.ty(operand).tile().expect("operands of MMAs are tiles").1;
     let basis = operands::contiguous_basis(function, accesses, operand).unwrap_or(1);
     let lines = if side == Operand::A { shape.len() - 2 } else { shape.len() - 1 };
-    Strides::of(shape).mask(lines) & basis != 0
+    Strides::for_shape(shape).mask(lines) & basis != 0
 }
 
 /// The accumulator layout of FMA dots: up to 4 x 4 adjacent elements per thread, so that each value read serves several FMAs.
@@ -458,9 +468,9 @@ fn fma_accumulator_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout 
     Layout::blocked(&order, (own_n + own_m) as usize, warp_bits as usize)
 }
 
-/// The register layout through which threads transpose an M- or N-major operand to K-major. They read 8-bit elements by
-/// `ldmatrix.trans` as fragments of an `mma.sync` atom, whose 32-bit words are along K. They read 32-bit elements as vectors and
-/// store them one by one, with lanes along K to avoid bank conflicts.
+/// The register layout through which threads transpose an M- or N-major operand to K-major. Elements of 8 bits are read by
+/// `ldmatrix.trans` as fragments of an `mma.sync` atom, whose 32-bit words are along K. Elements of 32 bits are read as vectors and
+/// stored one by one, with lanes along K to avoid bank conflicts.
 pub(crate) fn transposing_layout(
     side: Operand,
     elem: Scalar,
@@ -477,7 +487,7 @@ pub(crate) fn transposing_layout(
         let layout = atom.layout(side, 1, rows, cols, warps_per_dim, warp_bits);
         return Some(smem_swizzles::with_fewer_conflicts(elem, [rows, cols], if side == Operand::A { 0 } else { 1 }, layout));
     }
-    let strides = Strides::of(&[rows, cols]);
+    let strides = Strides::for_shape(&[rows, cols]);
     let (of_lines, of_depth) = if side == Operand::A { (0, 1) } else { (1, 0) };
     let mut line_bits = strides.dim_bits(of_lines);
     let mut depth_bits = strides.dim_bits(of_depth);
@@ -487,10 +497,10 @@ pub(crate) fn transposing_layout(
     Some(Layout::blocked(&order, vector.len(), warp_bits as usize))
 }
 
-/// The elements of an operand that each thread reads for its FMAs. Along the batch dimension and `dim`, they are those of the
-/// thread's accumulator elements; along K, they are all elements.
+/// The elements of an operand that each thread reads for its FMAs. Along the batch dimension and `dim`, a thread reads the
+/// coordinates of its accumulator elements. Along K, each thread reads all elements.
 pub(crate) fn fma_operand_reads(accumulator: &Layout, result: &[u32], operand: &[u32], dim: usize) -> Layout {
-    let (from, to) = (Strides::of(result), Strides::of(operand));
+    let (from, to) = (Strides::for_shape(result), Strides::for_shape(operand));
     let map_dim = |basis: u32, dim: usize| from.coordinate(basis, dim) << to.shift[dim];
     let batch = |basis: u32| if operand.len() == 3 { map_dim(basis, 0) } else { 0 };
     let mut layout = accumulator.map(|basis| batch(basis) | map_dim(basis, dim));
@@ -499,8 +509,8 @@ pub(crate) fn fma_operand_reads(accumulator: &Layout, result: &[u32], operand: &
     layout
 }
 
-/// Chooses the number of warps: twice `fewest` if the live accumulators exceed the registers of `fewest` warps, alone or together
-/// with the operands that threads compute.
+/// Chooses the number of warps. The result is twice `fewest` if the live accumulators exceed the registers of `fewest` warps, alone
+/// or together with the operands that threads compute.
 pub(crate) fn warps_for_mmas(function: &Function, target: Target, fewest: u32) -> u32 {
     let (of_accumulator, with_operands) = (budget::accumulator_registers(target, fewest), budget::mma_registers(target, fewest));
     let body = &function.body;
@@ -528,7 +538,7 @@ pub(crate) fn warps_for_mmas(function: &Function, target: Target, fewest: u32) -
     };
     let mut large = mmas.iter().filter(may_be_crowded).peekable();
     let is_asynchronous = target.has(Feature::TensorMemory) || target.has(Feature::Wgmma);
-    let accesses = LazyCell::new(|| Accesses::of(function, fewest.trailing_zeros() as usize));
+    let accesses = LazyCell::new(|| Accesses::plan(function, fewest.trailing_zeros() as usize));
     let crowded = is_asynchronous && large.peek().is_some() && {
         large.any(|(acc, _, operands)| {
             let operands = operands.map(|operand| loaded_piecewise(function, &accesses, operand));
@@ -559,9 +569,10 @@ pub(crate) fn warps_for_mmas(function: &Function, target: Target, fewest: u32) -
 
 /// Whether threads transpose a 32-bit operand in shared memory before each `wgmma` whose rows two warp groups can divide. Two warp
 /// groups halve the work of each thread, and the next MMA waits for this work. Measured on an H200, a tf32 matmul of 4096 with
-/// tiles of 128x128x32 takes 545 us with eight warps and 837 us with four. Held-out tile shapes were predicted only: eight warps
-/// take 0.34 to 1.00 of the time of four with at least 128 rows, and 1.00 to 1.43 with 64 rows.
+/// tiles of 128x128x32 takes 545 us with eight warps and 837 us with four. For other tile shapes, there are only predictions for
+/// the H200. Eight warps take 0.34 to 1.00 of the time of four with at least 128 rows, and 1.00 to 1.43 with 64 rows.
 fn threads_transpose_words<'a>(function: &Function, target: Target, accesses: impl Fn() -> &'a Accesses) -> bool {
+    /// Rows of the MMA for which each of two warp groups has a `wgmma` of 64 rows.
     const ROWS_OF_TWO_GROUPS: u32 = 128;
     let tile = |value: Value| function.body.ty(value).tile().expect("operands of MMAs are tiles");
     let transposes = |op: &Op| match op {

@@ -31,7 +31,7 @@ pub(crate) fn run(function: &Function) -> Function {
     function
 }
 
-/// The dimension order with unit dimensions first. `None` if they are first already, or if the tile is not a matrix.
+/// The dimension order with unit dimensions first. `None` if the unit dimensions are first already, or if the tile is not a matrix.
 fn unit_dims_first(function: &Function, load: OpId) -> Option<Vec<usize>> {
     let body = &function.body;
     let Op::LoadView { view, .. } = body.ops[load].kind else { return None };
@@ -43,7 +43,7 @@ fn unit_dims_first(function: &Function, load: OpId) -> Option<Vec<usize>> {
     (is_make_view && others.len() == 2 && !order.is_sorted()).then_some(order)
 }
 
-/// Permutes the dimensions of the view and of the result of a load.
+/// Permutes the dimensions of a load's view and result. Defines a new view after the old one, which other ops may still use.
 fn reorder_load_dims(function: &mut Function, load: OpId, order: &[usize]) {
     let body = &mut function.body;
     let Op::LoadView { view, index, in_bounds, .. } = &body.ops[load].kind else { unreachable!("only loads are rewritten") };

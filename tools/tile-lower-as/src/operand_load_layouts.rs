@@ -24,7 +24,9 @@ const MAX_LAYOUTS: usize = 2;
 /// `None` if the use takes any layout.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct FinalUse {
+    /// The used value.
     value: Value,
+    /// The layout of the loaded tile that gives `value` its required layout; `None` if the use takes any layout.
     layout: Option<Layout>,
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 
 /// Visits the values `from` and, transitively, the operands that compute them, each once. `follows_operands` receives a value and
-/// its defining op. It returns whether to visit the operands of this op, or an error that ends the walk.
+/// its defining op. The closure returns whether to visit the operands of this op, or an error that ends the walk.
 pub(crate) fn visit_operand_trees<E>(
     function: &Function,
     from: impl IntoIterator<Item = Value>,

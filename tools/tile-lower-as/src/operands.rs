@@ -9,19 +9,23 @@ use std::collections::{BTreeSet, VecDeque};
 use tileaa::{Function, Op};
 use tileas::layout::Strides;
 
-/// Maximum ops between a load and an MMA.
+/// Maximum ops that a search follows between a load and an MMA.
 pub(crate) const MAX_BETWEEN: u32 = 8;
 
 /// A permute, reshape or conversion between a load and an MMA: its kind and its operand.
 pub(crate) struct OperandStep<'a> {
+    /// The operand of the step.
     pub(crate) from: Value,
     pub(crate) step_kind: StepKind<'a>,
 }
 
 /// The kind of an [`OperandStep`]. A permute has its dimension order.
 pub(crate) enum StepKind<'a> {
+    /// A permute, with its order of dimensions.
     Permuted(&'a [u32]),
+    /// A reshape.
     Reshaped,
+    /// A conversion of the element type.
     Converted,
 }
 
@@ -97,7 +101,7 @@ fn contiguous_basis_within(function: &Function, accesses: &Accesses, value: Valu
         Some(OperandStep { from: x, step_kind: StepKind::Permuted(order) }) => {
             let basis = of_operand(x)?;
             let (from, to) = (body.ty(x).tile()?.1, body.ty(value).tile()?.1);
-            let (from, to) = (Strides::of(from), Strides::of(to));
+            let (from, to) = (Strides::for_shape(from), Strides::for_shape(to));
             let moved = |(dim, source): (usize, &u32)| from.coordinate(basis, *source as usize) << to.shift[dim];
             Some(order.iter().enumerate().map(moved).sum())
         }
@@ -161,6 +165,7 @@ pub(crate) fn scaled_mmas(function: &Function) -> Vec<OpId> {
     function.body.walk(function.region).into_iter().filter(is_scaled).collect()
 }
 
+/// Whether an op is an MMA, with or without scales.
 pub(crate) fn is_mma(function: &Function, op: OpId) -> bool {
     matches!(function.body.ops[op].kind, Op::Mma { .. } | Op::MmaScaled { .. })
 }
@@ -168,11 +173,13 @@ pub(crate) fn is_mma(function: &Function, op: OpId) -> bool {
 /// Def-use chains of a function.
 pub(crate) struct Uses<'a> {
     function: &'a Function,
+    /// The ops that use each value, by value id.
     users: Vec<Vec<OpId>>,
 }
 
 impl<'a> Uses<'a> {
-    pub(crate) fn of(function: &'a Function) -> Uses<'a> {
+    /// Collects the users of all values of a function.
+    pub(crate) fn collect(function: &'a Function) -> Uses<'a> {
         let body = &function.body;
         let mut users = vec![Vec::new(); body.values.len()];
         for op in body.walk(function.region) {
@@ -202,9 +209,11 @@ impl<'a> Uses<'a> {
         end_users
     }
 
+    /// Whether any end user of a value is an MMA.
     pub(crate) fn reaches_mma(&self, value: Value) -> bool {
         self.end_users(value).into_iter().any(|op| is_mma(self.function, op))
     }
+    /// Whether all end users of a value are MMAs.
     pub(crate) fn reaches_only_mmas(&self, value: Value) -> bool {
         self.end_users(value).into_iter().all(|op| is_mma(self.function, op))
     }

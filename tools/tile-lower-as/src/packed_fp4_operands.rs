@@ -15,11 +15,14 @@ use tileaa::{Function, Op, Type};
 use tileas::mma_sync_atoms::scaled_atom;
 use tileas::tensor_memory::scaled_tensor_atom;
 
+/// The element type of packed operands: a byte with two 4-bit floats.
 const BYTE: Elem = Elem::Scalar(Scalar::I8);
 
 /// The bytes from which an operand is unpacked by a reshape and permutes.
 struct PackedOperand {
+    /// The tile of bytes, each with two FP4 elements.
     bytes: Value,
+    /// The shape of the bytes after the reshape.
     shape: Shape,
     /// The permutes, in program order.
     orders: Vec<Vec<u32>>,

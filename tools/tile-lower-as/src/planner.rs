@@ -1,13 +1,13 @@
 //! Purpose: choose the warps, M subtiles and TMA copies of each function by estimated cost.
 //! Requires: `.aa` for a target. A file that already has plans keeps them.
 //! Establishes: the option `plan` of the file: a plan for each function with a decision of the planner ([`common::kernel_plan`]).
-//! Preserves: the program. Options and the author's hints fix their decisions.
+//! Preserves: the program. The planner does not change a decision that an option or the author's hint states.
 //! See also: Triton's autotuner, which measures instead; CUTLASS `heuristics` of the profiler; XLA's GEMM fusion cost model.
 //!
-//! A candidate is lowered to its end by the passes that carry plans out, and `costmodel` estimates the cost of the result. The
+//! For each candidate plan, the planner runs all passes of the lowering, and `costmodel` estimates the cost of the result. The
 //! first candidate has no decisions, so each pass applies its own rule. The planner then varies one decision after the other and
 //! keeps the best value. Reason: costs of plans that differ in one decision are comparable, and a lowering takes a fraction of a
-//! millisecond. A candidate that a pass rejects is recorded with the reason.
+//! millisecond. If a pass rejects a candidate, the planner records the candidate with the reason.
 
 use crate::{Lowering, PASSES, kernel_spec};
 use base::diag::Result;
@@ -32,7 +32,7 @@ const MAX_OPS: usize = 1024;
 
 pub(crate) fn run(lowering: &mut Lowering) -> Result<()> {
     let envelope = &lowering.lowered.envelope;
-    if let Some(plans) = kernel_plan::all(envelope)? {
+    if let Some(plans) = kernel_plan::recorded_plans(envelope)? {
         return check_plan_functions(&plans, lowering);
     }
     if envelope.options.opt_level() < MIN_LEVEL {
@@ -51,6 +51,7 @@ pub(crate) fn run(lowering: &mut Lowering) -> Result<()> {
     Ok(())
 }
 
+/// Whether a function has too many ops for the planner.
 fn is_too_large(function: &Function) -> bool {
     function.body.ops.len() > MAX_OPS
 }
@@ -77,7 +78,9 @@ struct Planner<'a> {
 
 /// A candidate and its cost, or the reason against it.
 struct Candidate {
+    /// The choices of the candidate.
     plan: KernelPlan,
+    /// The estimate of the cost model, or the reason why the candidate cannot be used.
     cost: std::result::Result<Estimate, String>,
 }
 

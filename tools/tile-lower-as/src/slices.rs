@@ -23,7 +23,7 @@ pub(crate) fn has_constant_indices(function: &Function, indices: &[Value], whole
 /// The layout of a slice, given the layout of its tile. `None` unless register bits alone select the slice, so that each thread
 /// holds its part of every slice.
 pub(crate) fn layout_of_slice(layout: &Layout, whole: &[u32], slice: &[u32]) -> Option<Layout> {
-    let (outer, inner) = (Strides::of(whole), Strides::of(slice));
+    let (outer, inner) = (Strides::for_shape(whole), Strides::for_shape(slice));
     let selecting_bits = slice_selecting_bits(whole, slice);
     let threads_select = layout.lane.iter().chain(&layout.warp).any(|basis| basis & selecting_bits != 0);
     let has_mixed_basis = layout.register.iter().any(|basis| basis & selecting_bits != 0 && !basis.is_power_of_two());
@@ -38,7 +38,7 @@ pub(crate) fn layout_of_slice(layout: &Layout, whole: &[u32], slice: &[u32]) -> 
 
 /// The layout of a tile whose slices all have this layout.
 pub(crate) fn layout_of_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> Layout {
-    let (outer, inner) = (Strides::of(whole), Strides::of(slice));
+    let (outer, inner) = (Strides::for_shape(whole), Strides::for_shape(slice));
     let mut whole_layout = layout.map(|basis| (0..whole.len()).map(|dim| inner.coordinate(basis, dim) << outer.shift[dim]).sum());
     let selecting_bits = slice_selecting_bits(whole, slice);
     whole_layout.register.extend((0..u32::BITS).map(|bit| 1 << bit).filter(|basis| basis & selecting_bits != 0));
@@ -47,12 +47,12 @@ pub(crate) fn layout_of_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> 
 
 /// The bits of the linear element index that select the slice.
 fn slice_selecting_bits(whole: &[u32], slice: &[u32]) -> u32 {
-    let (outer, inner) = (Strides::of(whole), Strides::of(slice));
+    let (outer, inner) = (Strides::for_shape(whole), Strides::for_shape(slice));
     (0..whole.len()).map(|dim| outer.mask(dim) & !(((1 << inner.bits[dim]) - 1) << outer.shift[dim])).sum()
 }
 
 /// The assigned layout of a slice with constant indices. `None` if the tile has no assigned layout. Also `None` if the slice needs
-/// a conversion and all its uses are MMA operands (`only_mma_operands`): each use then converts the tile and extracts the slice.
+/// a conversion and all its uses are MMA operands (`only_mma_operands`). Each use then converts the tile and extracts the slice.
 pub(crate) fn extract_layout(
     assigned_layouts: &AssignedLayouts,
     function: &Function,
@@ -67,7 +67,7 @@ pub(crate) fn extract_layout(
 }
 
 /// The layout of a tile into which a slice is inserted at constant indices. The tile keeps its own layout, even if lanes select the
-/// slice and the tile passes through shared memory once. A tile without layout takes one from its slices.
+/// slice and the tile passes through shared memory once. A tile without an assigned layout gets the layout that its slices imply.
 pub(crate) fn insert_layout(assigned_layouts: &AssignedLayouts, function: &Function, x: Value, into: Value) -> Layout {
     let [(_, part), (_, whole)] = [x, into].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
     assigned_layouts.get(into).cloned().unwrap_or_else(|| layout_of_whole(&assigned_layouts.or_default(function, x), whole, part))

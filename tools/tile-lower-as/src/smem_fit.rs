@@ -20,7 +20,9 @@ pub(crate) struct BufferOrigins {
 
 /// The choice that `convert` must revise, because shared memory does not fit the function.
 pub(crate) enum SmemOverflow {
+    /// The asynchronous copy that replaces this load.
     Copy(OpId),
+    /// The selection of an instruction that reads the operands of this MMA from shared memory.
     Mma(OpId),
 }
 

@@ -7,7 +7,7 @@
 use crate::convert::neighbours_first;
 use core_dialect::tile::Elem;
 use numerics::Scalar;
-use tileas::layout::{LANE_BITS, Span, Strides, apply};
+use tileas::layout::{LANE_BITS, Span, Strides, xor_of_bases};
 use tileas::{BufferInfo, CopyAtom, Layout, Space, wgmma_atoms};
 
 /// Bytes of a shared-memory line: one 4-byte word in each of 32 banks.
@@ -33,7 +33,9 @@ pub(crate) fn conversion_buffer(elem: Elem, shape: &[u32], inner: [usize; 2], ac
 /// The cost of a layout conversion through shared memory, for each warp.
 #[derive(Default)]
 pub(crate) struct ConversionCost {
+    /// The wavefronts of all stores and loads.
     pub(crate) wavefronts: u32,
+    /// The number of store and load instructions.
     pub(crate) accesses: u32,
 }
 
@@ -56,7 +58,7 @@ fn cheapest_buffer(
     candidates: impl Iterator<Item = (usize, Swizzle)>,
     accesses: &[&Layout],
 ) -> BufferInfo {
-    let strides = Strides::of(shape);
+    let strides = Strides::for_shape(shape);
     let wavefronts_at_least = |layout: &&Layout| (layout.registers() as u32 * distinct_lanes(layout) * elem.bytes()).div_ceil(LINE);
     let lower_bound: u32 = accesses.iter().map(wavefronts_at_least).sum();
     let mut best: Option<(u32, BufferInfo)> = None;
@@ -116,8 +118,8 @@ fn swizzle_candidates(elem: Elem, chunk_bytes: u32) -> impl Iterator<Item = Swiz
 }
 
 impl Swizzle {
-    /// Applies the swizzle to the offsets of a buffer. `row_bits`: log2 of the extent of the innermost dimension. `bytes`: of an
-    /// element.
+    /// Applies the swizzle to the offsets of a buffer. `row_bits`: log2 of the extent of the innermost dimension. `bytes`: the size
+    /// of an element.
     fn apply(self, offsets: &mut [u32], row_bits: usize, bytes: u32) {
         let chunk_bits = (self.chunk_bytes / bytes.clamp(1, self.chunk_bytes)).ilog2() as usize;
         let line_bits = (LINE / bytes.clamp(1, LINE)).ilog2() as usize;
@@ -143,7 +145,7 @@ impl Swizzle {
 /// Log2 of the widest access whose registers are contiguous in the buffer and aligned in every thread.
 pub(crate) fn widest_vector(info: &BufferInfo, layout: &Layout) -> u32 {
     let widest = (CHUNK / info.elem.bytes().clamp(1, CHUNK)).ilog2() as usize;
-    let offsets = Span::of(&info.offsets);
+    let offsets = Span::from_bases(&info.offsets);
     let offset_of = |basis: &u32| offsets.solve(*basis);
     let contiguous_bits =
         layout.register.iter().enumerate().take_while(|(bit, basis)| offset_of(basis) == Some(1 << bit)).count().min(widest);
@@ -163,6 +165,7 @@ pub(crate) fn read_atom(info: &BufferInfo, layout: &Layout, by_bytes: bool) -> C
 
 /// The atom that writes a tile to a buffer: `stmatrix` if threads have at most one contiguous word, or vector stores.
 pub(crate) fn write_atom(info: &BufferInfo, layout: &Layout, by_matrices: bool) -> CopyAtom {
+    /// Bytes of a shared-memory word, and of a row that a thread supplies to `stmatrix`.
     const WORD: u32 = 4;
     let vector_bits = widest_vector(info, layout);
     let bytes = info.elem.bytes();
@@ -171,12 +174,12 @@ pub(crate) fn write_atom(info: &BufferInfo, layout: &Layout, by_matrices: bool) 
     info.stmatrix_atom(layout).filter(|_| pays).unwrap_or(CopyAtom::Vector { vector_bits })
 }
 
-/// Changes a layout so that reads of a swizzled TMA tile have fewer bank conflicts: lanes that would access the same banks read
-/// another chunk of their row. This is possible because the tile only passes through registers: its elements may be in any lane.
+/// Changes a layout so that reads of a swizzled TMA tile have fewer bank conflicts. Lanes that would access the same banks read
+/// another chunk of their row. The tile only passes through registers, so its elements may be in any lane.
 pub(crate) fn with_fewer_conflicts(elem: Scalar, shape: [u32; 2], inner: usize, layout: Layout) -> Layout {
     let elem = Elem::Scalar(elem);
     let Some(info) = wgmma_atoms::operand_buffer(elem, &shape, inner) else { return layout };
-    let chunk_bases = Strides::of(&shape).dim_bits(inner).map(|bit| 1 << bit).skip((CHUNK / elem.bytes()).ilog2() as usize);
+    let chunk_bases = Strides::for_shape(&shape).dim_bits(inner).map(|bit| 1 << bit).skip((CHUNK / elem.bytes()).ilog2() as usize);
     let with_lane_in_chunk = |(lane, chunk_basis): (usize, u32)| {
         let mut variant = layout.clone();
         variant.lane[lane] ^= chunk_basis;
@@ -197,23 +200,23 @@ pub(crate) fn wavefronts(info: &BufferInfo, layout: &Layout) -> u32 {
 /// permutes banks.
 pub(crate) fn wavefronts_of(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> u32 {
     let bytes = info.elem.bytes();
-    let offsets = Span::of(&info.offsets);
+    let offsets = Span::from_bases(&info.offsets);
     let address = |element: u32| offsets.solve(element).map_or(0, |offset| offset as u32 * bytes);
     match atom {
         CopyAtom::Matrix { trans } => {
             let matrices = info.matrices(layout, trans).expect("the atom was chosen for these");
-            let rows: Vec<u32> = (0..8).map(|row| address(apply(&matrices.rows, row))).collect();
+            let rows: Vec<u32> = (0..8).map(|row| address(xor_of_bases(&matrices.rows, row))).collect();
             words_of_busiest_bank(&rows, CHUNK) << matrices.further_matrices.len()
         }
         CopyAtom::ByteMatrix => {
             let matrices = info.byte_matrices(layout).expect("the atom was chosen for these");
-            let rows: Vec<u32> = (0..16).map(|row| address(apply(&matrices.rows, row))).collect();
+            let rows: Vec<u32> = (0..16).map(|row| address(xor_of_bases(&matrices.rows, row))).collect();
             rows.chunks(8).map(|rows| words_of_busiest_bank(rows, CHUNK)).sum::<u32>() << matrices.further_matrices.len()
         }
         CopyAtom::Vector { .. } | CopyAtom::Async { .. } => {
             let vector_bits = widest_vector(info, layout);
             let width = (bytes << vector_bits).clamp(1, CHUNK);
-            let lanes: Vec<u32> = (0..1 << LANE_BITS).map(|lane| address(apply(&layout.lane, lane))).collect();
+            let lanes: Vec<u32> = (0..1 << LANE_BITS).map(|lane| address(xor_of_bases(&layout.lane, lane))).collect();
             let lanes_per_phase = (LINE / width.max(4)) as usize;
             let wavefronts_per_access = lanes.chunks(lanes_per_phase).map(|lanes| words_of_busiest_bank(lanes, width)).sum::<u32>();
             wavefronts_per_access << (layout.register.len() - vector_bits as usize)

@@ -1,7 +1,7 @@
 //! Purpose: split an MMA along K if an operand takes too much of the shared memory that it passes through.
 //! Requires: `.aa`.
 //! Establishes: each K part of such an operand is its own load. Parts are loaded one MMA ahead, so two parts are in shared memory
-//! at a time; TMA parts are loaded right before their MMA, so that they can share one multi-stage buffer.
+//! at a time. TMA parts are loaded right before their MMA, so that these parts can share one multi-stage buffer.
 //! Preserves: the order of additions into the accumulator.
 //! See also: a smaller `BLOCK_K` in Triton; `K_BLOCK_MAX` in CUTLASS main loops.
 
@@ -51,16 +51,21 @@ pub(crate) fn run_and_count(function: &Function, target: Target, tma_copies: Tma
 
 /// A planned split of an MMA along K.
 struct Split {
+    /// The MMA to split.
     mma: OpId,
+    /// The block of the MMA.
     block: Block,
+    /// The number of parts.
     parts: u32,
+    /// Where the parts of the left operand come from.
     lhs: PartSource,
+    /// Where the parts of the right operand come from.
     rhs: PartSource,
 }
 
 /// The origin of an operand's parts.
 enum PartSource {
-    /// Slices of the full tile along this dimension. If the tile is defined outside the block of the MMA, it is sliced after its
+    /// Slices of the full tile along this dimension. A tile that is defined outside the block of the MMA is sliced right after its
     /// definition.
     Whole(usize),
     /// A load of each part, through a view with smaller tiles.
@@ -70,6 +75,7 @@ enum PartSource {
 /// An operand that ops which rearrange or convert tiles compute from a single load.
 #[derive(Clone)]
 struct LoadedOperand {
+    /// The load of the full tile.
     load: OpId,
     /// The dimension of the loaded tile whose upper bits are the upper bits of K.
     dim: usize,
@@ -85,6 +91,7 @@ struct SplitPlanner<'a> {
     facts: Facts<'a>,
     /// The use count of each value.
     uses: Vec<u32>,
+    /// The block of each op.
     blocks: Vec<Option<Block>>,
     /// Maximum bytes of a part of an operand.
     max_part_bytes: u32,
@@ -97,7 +104,7 @@ impl<'a> SplitPlanner<'a> {
         let body = &function.body;
         SplitPlanner {
             function,
-            facts: Facts::of(function),
+            facts: Facts::derive(function),
             uses: body.use_counts(function.region),
             blocks: body.op_blocks(),
             max_part_bytes: budget::shared_memory(target) / SHARES,
@@ -105,6 +112,7 @@ impl<'a> SplitPlanner<'a> {
         }
     }
 
+    /// The planned splits, in program order.
     fn plan_splits(&self) -> Vec<Split> {
         self.function.body.walk(self.function.region).into_iter().filter_map(|op| self.plan_split(op)).collect()
     }
@@ -184,9 +192,9 @@ impl<'a> SplitPlanner<'a> {
         (self.can_split(load, dim) && self.can_move_to_mma(load, mma, block)).then_some(LoadedOperand { load, dim, chain, limit })
     }
 
-    /// The dimension of a reshape's operand that ends at the same bit of the linear element index.
+    /// The dimension of a reshape's operand that ends at the same bit of the linear element index as dimension `dim` of the result.
     fn dim_before_reshape(&self, x: Value, result: Value, dim: usize, parts: u32) -> Option<usize> {
-        let (from, to) = (Strides::of(self.shape(x)), Strides::of(self.shape(result)));
+        let (from, to) = (Strides::for_shape(self.shape(x)), Strides::for_shape(self.shape(result)));
         let end = to.dim_bits(dim).end;
         (0..from.bits.len()).find(|&d| from.dim_bits(d).end == end && from.bits[d] >= parts.trailing_zeros())
     }
@@ -202,6 +210,7 @@ impl<'a> SplitPlanner<'a> {
         is_weak_partition && is_make_view && self.element_bits(index[dim]) >= 32
     }
 
+    /// See [`tile_slicing::index_limit`]; `dim` is the split dimension of the load.
     fn index_limit(&self, load: OpId, dim: usize, parts: u32) -> Option<i64> {
         let Op::LoadView { index, .. } = &self.function.body.ops[load].kind else { return None };
         tile_slicing::index_limit(&self.facts, index[dim], self.element_bits(index[dim]), parts)
@@ -218,6 +227,7 @@ impl<'a> SplitPlanner<'a> {
             .any(|op| uses_token(op) || body.ops[op].kind.regions().into_iter().flat_map(|r| body.walk(r)).any(uses_token))
     }
 
+    /// Bytes of an operand.
     fn bytes(&self, value: Value) -> u32 {
         // The loaded type may be narrower; the operand's type is an upper bound.
         let (elem, shape) = self.function.body.ty(value).tile().expect("operands are tiles");
@@ -234,7 +244,9 @@ impl<'a> SplitPlanner<'a> {
 /// Replaces an MMA by the MMAs of its parts.
 struct SplitRewriter<'a> {
     split: &'a Split,
+    /// The builder of the parts.
     parts: PartBuilder<'a>,
+    /// Whether the loads of the parts may be TMA copies that share one multi-stage buffer.
     alternating: bool,
 }
 

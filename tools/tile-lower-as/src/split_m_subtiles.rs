@@ -40,7 +40,7 @@ pub(crate) fn are_m_subtiles_desired(function: &Function, target: Target, split_
 
 /// Splits the function along M, or returns why it cannot be split.
 pub(crate) fn run(function: &Function, target: Target) -> Result<Function, String> {
-    let flow = Flow::of(function);
+    let flow = Flow::analyse(function);
     let forms = cluster::divided_forms(function, target, &flow, 2)?;
     check_row_division(&forms)?;
     check_ordered_accesses(&forms)?;
@@ -146,7 +146,7 @@ fn check_ordered_accesses(forms: &Forms<'_>) -> Result<(), String> {
             _ => true,
         };
         let mut tokens = node.results.iter().filter(|result| *body.ty(**result) == Type::Token);
-        if !is_executed_once && tokens.any(|token| !forms.of(*token).is_empty()) {
+        if !is_executed_once && tokens.any(|token| !forms.forms_of(*token).is_empty()) {
             return Err(format!("a token orders ops after a '{}', which would be split in two", node.kind.mnemonic()));
         }
     }

@@ -40,7 +40,7 @@ impl MmaPlanner<'_> {
         }
         let (all_chains, reasons) = tmem_accumulator_chains::accumulator_chains(self.function);
         let mut decisions: Tcgen05Decisions = reasons.into_iter().map(|(op, reason)| (op, Err(reason))).collect();
-        let (layout_groups, mut possible) = (LayoutGroups::of(self.function), Vec::new());
+        let (layout_groups, mut possible) = (LayoutGroups::analyse(self.function), Vec::new());
         for chain in all_chains.iter().cloned() {
             match self.plan_chain(&chain, &all_chains, &layout_groups, refused) {
                 Ok(mmas) => possible.push((self.with_slices(chain), mmas)),
@@ -156,7 +156,7 @@ impl MmaPlanner<'_> {
         if batch > 1 {
             return Err("tcgen05 has no batches");
         }
-        let scaled = ScaleOperands::of(self.function, op);
+        let scaled = ScaleOperands::from_mma(self.function, op);
         let atom = match &scaled {
             Some(scaled) => scaled.find_atom(self.target, elem.carrier(), [m, n, k]).ok_or(NOT_SCALED)?,
             None => {
@@ -221,7 +221,7 @@ impl MmaPlanner<'_> {
                 .into_iter()
                 .map(|(_, info)| (info, true))
                 .filter(|(info, _)| !hosted.contains(&(self.component(chain), info.clone())));
-            let scaled = chain.mmas.iter().filter_map(|op| ScaleOperands::of(self.function, *op));
+            let scaled = chain.mmas.iter().filter_map(|op| ScaleOperands::from_mma(self.function, *op));
             let scales = scaled.flat_map(|scaled| scaled.buffers).flatten().map(|info| (info, true));
             let component = self.component(chain);
             for (info, may_share) in accumulators.into_iter().chain(left_operands).chain(scales) {
@@ -252,9 +252,9 @@ impl MmaPlanner<'_> {
         chain.mmas.iter().filter_map(stored_left).collect()
     }
 
-    /// The left operands that are stored over the accumulator from which threads compute them. This is safe because `tcgen05.ld`
-    /// has read the accumulator, and no MMA runs between the operand's store and its MMA. Each accumulator buffer holds at most one
-    /// such operand buffer.
+    /// The left operands that are stored over the accumulator from which threads compute them. The store is safe because
+    /// `tcgen05.ld` has read the accumulator, and no MMA runs between the store and the operand's MMA. Each accumulator buffer
+    /// holds at most one such operand buffer.
     fn hosted_operands(&self, chains: &[Chain]) -> Vec<(usize, BufferInfo)> {
         /// Maximum chains for this analysis, whose cost is cubic in their number.
         const MAX_CHAINS: usize = 32;
@@ -262,7 +262,7 @@ impl MmaPlanner<'_> {
             return Vec::new();
         }
         let blocks = self.function.body.op_blocks();
-        /// The component and shape of buffers.
+        /// Buffers, each with its component.
         type Placed = Vec<(usize, BufferInfo)>;
         let (mut hosts, mut guests): (Placed, Placed) = Default::default();
         let single_chains = chains.iter().filter(|chain| chain.is_single());
@@ -336,6 +336,7 @@ const NO_LANES_OF_SCALES: &str = "its warps do not store scales to all lanes of 
 
 /// The scales of a scaled MMA.
 pub(crate) struct ScaleOperands {
+    /// The element type of the scales.
     elem: Scalar,
     /// Elements along K that share one scale.
     block: u32,
@@ -344,7 +345,8 @@ pub(crate) struct ScaleOperands {
 }
 
 impl ScaleOperands {
-    fn of(function: &Function, op: OpId) -> Option<ScaleOperands> {
+    /// The scales of an MMA; `None` for an op without scales.
+    fn from_mma(function: &Function, op: OpId) -> Option<ScaleOperands> {
         let body = &function.body;
         let Op::MmaScaled { lhs, lhs_scale, rhs_scale, .. } = body.ops[op].kind else { return None };
         let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
@@ -354,6 +356,7 @@ impl ScaleOperands {
         Some(ScaleOperands { elem: elem.carrier(), block, buffers })
     }
 
+    /// The atom for operands of this type and extents, and for these scales.
     fn find_atom(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> Option<&'static TensorAtom> {
         tensor_memory::scaled_tensor_atom(target, operand, (self.elem, self.block), extents)
     }
@@ -382,13 +385,13 @@ pub(crate) fn chain_accumulator_buffer(function: &Function, chain: &Chain) -> Op
 
 /// The register layout in which threads load a TMEM buffer or store it (`tcgen05.ld`, `tcgen05.st`).
 pub(crate) fn tmem_register_layout(atoms: &[&str], info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
-    tmem_part_layout(atoms, info, &TmemSlice::of(&info.shape, &info.shape, 0)?, warp_bits)
+    tmem_part_layout(atoms, info, &TmemSlice::from_extents(&info.shape, &info.shape, 0)?, warp_bits)
 }
 
 /// The register layout in which threads load a slice of a chain's accumulator.
 pub(crate) fn slice_layout(function: &Function, chain: &Chain, slice: OpId, warp_bits: usize) -> Option<Layout> {
     let shape = function.body.ty(function.body.result(slice)).tile()?.1;
-    let part = TmemSlice::of(&chain_accumulator_buffer(function, chain)?.shape, shape, slice_start(function, slice))?;
+    let part = TmemSlice::from_extents(&chain_accumulator_buffer(function, chain)?.shape, shape, slice_start(function, slice))?;
     tmem_part_layout(BY_ROWS, &chain_accumulator_buffer(function, chain)?, &part, warp_bits)
 }
 
@@ -404,7 +407,7 @@ pub(crate) fn slice_start(function: &Function, slice: OpId) -> u32 {
     *number as u32 * columns
 }
 
-/// The register layout in which threads load or store a part of a TMEM buffer, by the first atom that has one.
+/// The register layout in which threads load or store a part of a TMEM buffer with the first of the `atoms` that fits.
 fn tmem_part_layout(atoms: &[&str], info: &BufferInfo, whole: &TmemSlice, warp_bits: usize) -> Option<Layout> {
     atoms.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(|atom| atom.layout(info, whole, warp_bits))
 }

@@ -9,8 +9,8 @@ use numerics::arith::{Binary, Overflow, Signedness};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
-/// The greatest tile index whose part indices fit the index type. `None` if the part indices of every tile fit. Tiles beyond this
-/// index are outside any memory, so an index that is clamped to it is still out of bounds.
+/// The greatest tile index whose part indices fit the index type. `None` if the part indices of every tile fit. A tile with a
+/// greater index is outside any memory, so an index that is clamped to this limit is still out of bounds.
 pub(crate) fn index_limit(facts: &Facts<'_>, index: Value, bits: u32, parts: u32) -> Option<i64> {
     let (low, high) = facts.range(index);
     let max_index = i64::MAX >> (64 - bits) >> parts.trailing_zeros();
@@ -22,6 +22,7 @@ pub(crate) struct PartBuilder<'a> {
     pub(crate) function: &'a mut Function,
     /// The number of parts of each tile.
     pub(crate) count: u32,
+    /// The location that the new ops get.
     pub(crate) loc: Loc,
     /// The new ops, which the caller inserts into a block.
     pub(crate) emitted: Vec<OpId>,
@@ -58,6 +59,7 @@ impl PartBuilder<'_> {
         self.binary_with_constant(Binary::MulI { overflow: Overflow::NoSignedWrap }, index, self.count.into())
     }
 
+    /// Emits a binary op whose right operand is a constant.
     fn binary_with_constant(&mut self, kind: Binary, lhs: Value, number: u64) -> Value {
         let ty = self.function.body.ty(lhs).clone();
         let rhs = self.constant(number, &ty);
@@ -73,6 +75,7 @@ impl PartBuilder<'_> {
         self.append_op(Op::Core(Core::Extract { x: whole, indices }), [ty])[0]
     }
 
+    /// Emits a constant of which every element is `number`.
     fn constant(&mut self, number: u64, ty: &Type) -> Value {
         let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
         let value = Dense::Splat(number & (u64::MAX >> (64 - bits)));

@@ -148,12 +148,12 @@ impl CopyPlanner<'_> {
 
     /// Whether the author's hints for the target allow TMA. Without a hint, TMA is allowed.
     pub(crate) fn hints_allow_tma(&self, hints: &[AccessHint]) -> bool {
-        AccessHint::of(hints, self.target, |hint| hint.allow_tma).unwrap_or(true)
+        AccessHint::value_for(hints, self.target, |hint| hint.allow_tma).unwrap_or(true)
     }
 
     /// Checks by facts that the address, extents and strides of a tensor map fit its fields.
     pub(crate) fn check_map_limits(&self, ty: &View, view: Value, window: Option<ArrayWindow>) -> Result<(), &'static str> {
-        let all_facts = self.facts.get_or_init(|| Facts::of(self.function));
+        let all_facts = self.facts.get_or_init(|| Facts::derive(self.function));
         let facts = all_facts.memref(view).ok_or("no facts are known of its memory")?;
         let bytes = u64::from(ty.memref.elem.bits() / 8);
         let array_divisor = window.map_or(MAP_ALIGNMENT, |window| all_facts.divisor(window.array));
@@ -187,7 +187,7 @@ impl CopyPlanner<'_> {
     /// Checks *uniform phases*: no iteration of the loop ends early, and none leaves the loop.
     fn check_uniform_phases(&self, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let (loop_ops, nesting) = (self.nested_ops(for_op), RegionNesting::of(body, self.function.region));
+        let (loop_ops, nesting) = (self.nested_ops(for_op), RegionNesting::analyse(body, self.function.region));
         let last = body.terminator(self.loop_block(for_op));
         let is_early = |op: &OpId| match as_core(&body.ops[*op].kind) {
             Some(Core::Return {}) => true,

@@ -28,7 +28,9 @@ use tileas::{BufferInfo, Layout, budget, tma_tiles};
 pub(crate) struct TmaStore {
     /// The register layout from which threads fill the buffer: the tile's layout, with contiguous elements of the buffer first.
     pub(crate) layout: Layout,
+    /// The buffer that the threads fill and TMA reads.
     pub(crate) buffer: BufferInfo,
+    /// The tensor map of the stored array.
     pub(crate) map: Map,
 }
 
@@ -38,17 +40,20 @@ const MIN_BYTES: u32 = 16 << 10;
 /// The TMA stores, and why threads execute the other stores that pass through shared memory.
 #[derive(Default)]
 pub(crate) struct TmaStores {
+    /// The plan of each store that TMA executes.
     stores: BTreeMap<OpId, TmaStore>,
+    /// The stores that threads execute, with the reasons against TMA.
     pub(crate) declined: Vec<(OpId, &'static str)>,
 }
 
 impl TmaStores {
-    pub(crate) fn of(function: &Function, plan: &LoweringPlan, target: Target, options: PlanOptions) -> TmaStores {
+    /// Selects the stores and reductions that TMA executes, and records the reasons against the other ones.
+    pub(crate) fn select(function: &Function, plan: &LoweringPlan, target: Target, options: PlanOptions) -> TmaStores {
         let mut selected = TmaStores::default();
         if options.tma_copies == TmaChoice::Never || !target.has(Feature::Tma) {
             return selected;
         }
-        let planner = CopyPlanner::of(function, plan, target, options);
+        let planner = CopyPlanner::new(function, plan, target, options);
         let mut planned: BTreeMap<OpId, TmaStore> = BTreeMap::new();
         for op in function.body.walk(function.region) {
             let Some(StoreOperands { tile, mode, .. }) = store_operands(function, op) else { continue };
@@ -66,7 +71,7 @@ impl TmaStores {
                 Err(reason) => selected.declined.push((op, reason)),
             }
         }
-        let uses = Uses::of(function);
+        let uses = Uses::collect(function);
         loop {
             let planned_stores: BTreeSet<OpId> = planned.keys().copied().collect();
             let refused =
@@ -82,9 +87,11 @@ impl TmaStores {
         selected
     }
 
+    /// The plan of a store that TMA executes.
     pub(crate) fn get(&self, op: OpId) -> Option<&TmaStore> {
         self.stores.get(&op)
     }
+    /// All stores that TMA executes, with their plans.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (OpId, &TmaStore)> {
         self.stores.iter().map(|(op, store)| (*op, store))
     }
@@ -94,9 +101,12 @@ impl TmaStores {
 struct StoreOperands<'a> {
     tile: Value,
     view: Value,
+    /// The token that orders the store after earlier accesses.
     token: Option<Value>,
+    /// The memory ordering and scope.
     order: Order,
     hints: &'a [AccessHint],
+    /// The operation of a reduction; `None` for a store.
     mode: Option<AtomicMode>,
 }
 
@@ -227,7 +237,7 @@ impl CopyPlanner<'_> {
     /// The values to which a terminator forwards an operand: arguments of the next iteration, and results.
     fn forwarding_targets(&self, end: OpId, value: Value) -> Option<Vec<Value>> {
         let body = &self.function.body;
-        let construct = RegionNesting::of(body, self.function.region).construct_of_terminator(body, end)?;
+        let construct = RegionNesting::analyse(body, self.function.region).construct_of_terminator(body, end)?;
         let results = &body.ops[construct].results[..];
         let args = |region: &Region, first: usize| &body.blocks[body.block_of(*region)].args[first..];
         let receivers: Vec<&[Value]> = match (&body.ops[end].kind, &body.ops[construct].kind) {

@@ -19,6 +19,7 @@ use tileaa::{Function, Op};
 /// The MMAs that share an accumulator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
+    /// The MMAs, in program order.
     pub(crate) mmas: Vec<OpId>,
     /// The ops that scale rows of the accumulator between MMAs, each with the vector of factors, one per row.
     pub(crate) scales: Vec<(OpId, Value)>,
@@ -55,7 +56,7 @@ pub(crate) fn accumulator_chains(function: &Function) -> (Vec<Chain>, BTreeMap<O
             uses[value.0 as usize].push(ChainUse { op, operand_index });
         }
     }
-    let finder = ChainFinder { function, uses, loops: for_loops(function), facts: Facts::of(function) };
+    let finder = ChainFinder { function, uses, loops: for_loops(function), facts: Facts::derive(function) };
     let (mut chains, mut reasons): (Vec<Chain>, BTreeMap<OpId, &'static str>) = Default::default();
     for &op in &order {
         for start in finder.accumulator_starts(op) {
@@ -85,6 +86,7 @@ fn for_loops(function: &Function) -> BTreeMap<Block, OpId> {
 /// A use of a value as an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ChainUse {
+    /// The op that uses the value.
     op: OpId,
     /// The index of the value among the operands of `op`.
     operand_index: usize,
@@ -107,7 +109,9 @@ enum ChainStep {
 /// Finds the chains of a function.
 struct ChainFinder<'a> {
     function: &'a Function,
+    /// The uses of each value, by value id.
     uses: Vec<Vec<ChainUse>>,
+    /// The `for` op of each loop body.
     loops: BTreeMap<Block, OpId>,
     facts: Facts<'a>,
 }
@@ -242,6 +246,7 @@ impl ChainFinder<'_> {
         self.loops.keys().any(|block| body.terminator(*block) == Some(op))
     }
 
+    /// Whether a value is a constant tile of zeros with at least two dimensions.
     fn is_zero(&self, value: Value) -> bool {
         let definition = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
         let is_tile = self.function.body.ty(value).tile().is_some_and(|(_, shape)| shape.len() > 1);

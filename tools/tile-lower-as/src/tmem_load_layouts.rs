@@ -16,16 +16,17 @@ use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 use tileas::{BufferInfo, Layout, tensor_memory};
 
-/// Shapes in order of preference, with one row per thread first.
+/// Shapes of `tcgen05.ld` and `tcgen05.st` in order of preference, with one row per thread first.
 pub(crate) const BY_ROWS: &[&str] = &["32x32b", "16x32bx2", "16x256b"];
-/// Shapes in order of preference, with few columns per thread first.
+/// Shapes of `tcgen05.ld` and `tcgen05.st` in order of preference, with few columns per thread first.
 const BY_COLUMNS: &[&str] = &["16x256b", "16x32bx2", "32x32b"];
-/// All shapes. With 16x128b a thread holds the same elements as with 16x256b of a tile whose elements are twice as wide, for
-/// example an accumulator.
+/// All shapes of `tcgen05.ld` and `tcgen05.st`. With 16x128b a thread holds the same elements as with 16x256b of a tile whose
+/// elements are twice as wide, for example an accumulator.
 pub(crate) const ALL_SHAPES: &[&str] = &["32x32b", "16x32bx2", "16x256b", "16x128b"];
 
 /// Groups of values that share a layout, and the directions of the vectors that are combined with them.
 pub(crate) struct LayoutGroups {
+    /// The groups, as a union-find structure over value ids.
     groups: UnionFind,
     /// The representatives of the groups that are combined with a per-row vector.
     by_rows: BTreeSet<usize>,
@@ -36,7 +37,8 @@ pub(crate) struct LayoutGroups {
 }
 
 impl LayoutGroups {
-    pub(crate) fn of(function: &Function) -> LayoutGroups {
+    /// Groups the tiles of a function, and records the vectors that are combined with each group.
+    pub(crate) fn analyse(function: &Function) -> LayoutGroups {
         let body = &function.body;
         let count = body.values.len();
         let free = vec![false; count];
@@ -81,6 +83,7 @@ impl LayoutGroups {
         node.results.iter().for_each(|result| self.free[result.0 as usize] = free || is_single_element(result));
     }
 
+    /// Whether all operands of an op are free, so that its result is free too.
     fn is_computed_from_free(&self, core: &Core) -> bool {
         core.operands().iter().all(|operand| self.free[operand.0 as usize])
     }
@@ -135,7 +138,8 @@ impl LayoutGroups {
         if self.by_columns.contains(&group) && !self.by_rows.contains(&group) { BY_COLUMNS } else { BY_ROWS }
     }
 
-    /// The layout for `tcgen05.st` of an operand. If it is computed from an accumulator, threads keep the rows that they loaded.
+    /// The layout for `tcgen05.st` of an operand. If the operand is computed from an accumulator, threads keep the rows that they
+    /// loaded.
     pub(crate) fn store_layout(
         &self,
         function: &Function,

@@ -16,6 +16,7 @@ use tileaa::{Function, Op};
 
 /// An access of a group, with the terms of its cost.
 struct GroupedAccess {
+    /// The load or store.
     op: OpId,
     /// Log2 of the widest vector in elements.
     widest: u32,
@@ -99,7 +100,7 @@ fn loop_depths(function: &Function) -> Vec<u32> {
     depths
 }
 
-/// The sets of values that share a layout unless one of them is converted.
+/// Groups of values: the values of a group share a layout, unless a conversion changes the layout of one of these values.
 fn width_groups(function: &Function) -> UnionFind {
     let body = &function.body;
     let mut groups = UnionFind::new(body.values.len());

@@ -30,7 +30,7 @@ pub(crate) struct BlockDag<'c> {
 
 impl<'c> BlockDag<'c> {
     /// Builds the graph of a basic block. `live_out` has the values that other blocks use.
-    pub(crate) fn of(block: BasicBlock<'c>, live_out: &HashSet<LLVMValueRef>) -> BlockDag<'c> {
+    pub(crate) fn build(block: BasicBlock<'c>, live_out: &HashSet<LLVMValueRef>) -> BlockDag<'c> {
         let instructions: Vec<InstructionValue<'c>> = block.get_instructions().collect();
         let instruction_numbers: HashMap<_, usize> =
             instructions.iter().enumerate().map(|(n, instruction)| (instruction.as_value_ref(), n)).collect();

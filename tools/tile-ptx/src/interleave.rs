@@ -22,9 +22,11 @@ use std::collections::{BTreeSet, HashSet};
 /// The pass handles blocks with more than `MIN_INSTRUCTIONS` and at most `MAX_INSTRUCTIONS` instructions. Shorter blocks gain
 /// little; for longer blocks, the pass takes too long.
 const MIN_INSTRUCTIONS: usize = 64;
+/// The upper limit that goes with `MIN_INSTRUCTIONS`.
 const MAX_INSTRUCTIONS: usize = 16 << 10;
-/// Number of ready instructions among which the scheduler selects the next one. A smaller window keeps fewer registers live.
+/// Number of ready instructions among which the scheduler selects the next one, close to the original order.
 const WIDE_WINDOW: usize = 128;
+/// [`WIDE_WINDOW`] for an order close to the demand order. A smaller window keeps fewer registers live.
 const NARROW_WINDOW: usize = 32;
 /// The scheduler prefers an instruction with at least this many followers, because many instructions become ready after it.
 const MANY_FOLLOWERS: usize = 8;
@@ -89,8 +91,8 @@ pub(crate) fn run(module: &Module<'_>, target: Target, builder: &Builder<'_>) {
 
 /// Applies the first candidate order that is profitable: it saves enough cycles and does not raise the pressure too much.
 fn interleave<'c>(block: BasicBlock<'c>, live_out: &HashSet<LLVMValueRef>, rates: &Rates, builder: &Builder<'c>) {
-    let dag = BlockDag::of(block, live_out);
-    let plan = InterleavePlan::of(&dag, rates);
+    let dag = BlockDag::build(block, live_out);
+    let plan = InterleavePlan::compute(&dag, rates);
     let original: Vec<usize> = (0..dag.instructions.len()).collect();
     let cycles_before = plan.estimated_cycles(&original);
     if plan.min_cycles() + cycles_before / MIN_GAIN_DIVISOR >= cycles_before {
@@ -159,7 +161,7 @@ impl WarpClock {
 
 impl<'s, 'c> InterleavePlan<'s, 'c> {
     /// Builds the plan of a block from its graph: costs, dependences and followers of the instructions.
-    fn of(dag: &'s BlockDag<'c>, rates: &Rates) -> InterleavePlan<'s, 'c> {
+    fn compute(dag: &'s BlockDag<'c>, rates: &Rates) -> InterleavePlan<'s, 'c> {
         let instruction_count = dag.instructions.len();
         let called_names: Vec<Option<String>> = dag.instructions.iter().map(|instruction| called_name(*instruction)).collect();
         let operands: Vec<Vec<usize>> = dag.operands.iter().map(|operands| sorted_distinct(operands)).collect();

@@ -24,8 +24,9 @@ pub(crate) type Val<'c> = BasicValueEnum<'c>;
 /// The panic message if the builder fails.
 const BUILDER_PANIC: &str = "the emitter passes matching types to the builder";
 
-/// LLVM address spaces of NVPTX.
+/// The LLVM address space of global memory in NVPTX.
 pub(crate) const GLOBAL: u16 = 1;
+/// The LLVM address space of shared memory in NVPTX.
 pub(crate) const SHARED: u16 = 3;
 
 /// The LLVM module under construction, and the builder that appends instructions to it.

@@ -30,7 +30,7 @@ pub enum Emit {
 /// Returns the PTX of a program, or its LLVM IR if `emit` requests it or `session` stops at an earlier pass.
 pub fn generate(input: &File<sched::Module>, session: &mut Session, emit: Emit) -> Result<String> {
     let envelope = &input.envelope;
-    if !sched::Phase::of(envelope).is_some_and(sched::Phase::is_complete) {
+    if !sched::Phase::from_envelope(envelope).is_some_and(sched::Phase::is_complete) {
         let message = format!("the schedule is only at phase '{}'; run tile-sched on the file to finish it", envelope.phase);
         return Err(Diagnostic::invalid("PX001", message));
     }

@@ -46,7 +46,7 @@ pub(crate) fn run(module: &Module<'_>, builder: &Builder<'_>) -> Result<()> {
 
 /// Reorders a block if the demand order is better. Returns the peak register pressure of the block.
 fn schedule_block<'c>(block: BasicBlock<'c>, live_out: &HashSet<LLVMValueRef>, builder: &Builder<'c>) -> u64 {
-    let dag = BlockDag::of(block, live_out);
+    let dag = BlockDag::build(block, live_out);
     let original: Vec<usize> = (0..dag.instructions.len()).collect();
     let pressure_before = dag.peak_pressure(&original);
     if pressure_before <= HIGH_PRESSURE {

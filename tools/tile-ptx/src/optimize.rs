@@ -86,7 +86,7 @@ struct ProgramShape {
 
 impl ProgramShape {
     /// Determines the shape of a program.
-    fn of(program: &sched::Module, module: &Module<'_>) -> ProgramShape {
+    fn analyse(program: &sched::Module, module: &Module<'_>) -> ProgramShape {
         let blocks = module.get_functions().flat_map(|function| function.get_basic_blocks());
         let has_long_block = blocks.into_iter().any(|block| block.get_instructions().nth(MAX_BLOCK_LENGTH).is_some());
         let depths: Vec<Vec<usize>> = program.functions.iter().map(loop_depths).collect();
@@ -141,7 +141,7 @@ pub(crate) fn run(program: &sched::Module, module: &Module<'_>, machine: &Target
     module
         .verify()
         .map_err(|error| Diagnostic::invalid("PX003", format!("LLVM rejects the emitted module: {}", error.to_string())))?;
-    let program_shape = ProgramShape::of(program, module);
+    let program_shape = ProgramShape::analyse(program, module);
     set_options(&program_shape.back_end_options());
     let pass_list = match program_shape.has_many_loops {
         _ if opt_level == 0 => UNOPTIMIZED_PASSES,

@@ -1,4 +1,4 @@
-//! Converts Tile IR bytecode, or its text, to `.tile`.
+//! `tile-read` converts Tile IR bytecode, or MLIR text of Tile IR, to a `.tile` file.
 
 use common::{About, Session};
 use tileir::bytecode::Features;
@@ -23,7 +23,7 @@ pub struct Options {
     preview: Vec<String>,
 }
 
-/// Runs the tool.
+/// Reads the input of the session and writes a `.tile` file.
 pub fn run(session: &mut Session, options: &Options) -> base::diag::Result<()> {
     let input = session.input()?;
     input.reject_truncated()?;

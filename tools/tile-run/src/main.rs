@@ -52,6 +52,7 @@ fn main() -> std::process::ExitCode {
     common::runner::<Options>(&ABOUT, run_kernel)
 }
 
+/// Runs the kernel in the input file, prints the findings of the checks, and writes the outputs.
 fn run_kernel(session: &mut Session, options: &Options) -> Result<()> {
     let program = if options.skip_hazard_check { ProgramFile::read_unchecked(session)? } else { ProgramFile::read(session)? };
     if let Some(name) = options.trace.as_ref().and_then(Trace::selected_op) {
@@ -67,7 +68,7 @@ fn run_kernel(session: &mut Session, options: &Options) -> Result<()> {
         return Ok(());
     }
     let print = &mut |text: &str| {
-        // Kernel output goes to standard output. The run continues if it is closed.
+        // The output of the kernel goes to standard output. The run continues even if standard output is closed.
         let _ = std::io::stdout().write_all(text.as_bytes());
     };
     let mut trace = options.trace.clone();
@@ -88,7 +89,7 @@ fn run_kernel(session: &mut Session, options: &Options) -> Result<()> {
     }
 }
 
-/// Checks the op name of a `--trace` filter. If no format has such an op, the filter would match nothing.
+/// Checks that a format has an op with the name in a `--trace` filter. Reason: a filter with another name matches no op.
 fn check_op_name(name: &str) -> Result<()> {
     let tile_mnemonics = tileir::ops::Opcode::ALL.iter().map(|opcode| opcode.info().mnemonic);
     let mnemonic_lists =
@@ -102,7 +103,7 @@ fn check_op_name(name: &str) -> Result<()> {
     Err(Diagnostic::usage("RUN065", message))
 }
 
-/// The checks and limits of the run.
+/// Returns the checks and limits of the run.
 fn run_options(options: &Options) -> RunOptions {
     let checks: BTreeSet<Check> = match options.check.as_deref() {
         None => BTreeSet::new(),

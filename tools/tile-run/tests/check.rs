@@ -1,4 +1,5 @@
-//! `--check`: for several kinds of faults, a faulty program whose finding has a location, and a correct program.
+//! The option `--check`. For several kinds of faults, a test runs a faulty program and a correct program. It checks the code and
+//! the location of the finding.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,8 +13,8 @@ const HEADER: &str = r#"//!tile tileaa 4 lowered
 //!tile loc Source(file:(0),line:4,column:4,scope:None)
 "#;
 
-/// Ops that define `%13`, pointers to the first eight elements of the first parameter. The ops that a test adds have ids from 17
-/// on.
+/// Ops that define `%13`, the pointers to the first eight elements of the first parameter. A test adds ops whose results have ids
+/// from 17 on.
 const ELEMENT_POINTERS: &str = "
   %10 = reshape(x: %0) : tile<1xptr<f32>> @1
   %11 = broadcast(x: %10) : tile<8xptr<f32>> @1
@@ -27,7 +28,8 @@ fn tile_run(folder: &Path, params: &str, body: &str, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tile-run")).arg(file).args(args).output().unwrap()
 }
 
-/// Runs a program under one check, and expects no findings or a finding with this code at this line.
+/// Runs a program with one kind of check. If `fault` is `None`, expects no findings. Otherwise, expects a finding with this code
+/// and line.
 fn expect_findings(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, args: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let check = format!("--check={check}");
@@ -158,7 +160,7 @@ fn races_between_blocks() {
     expect_findings("race", Some(("CHK004", 2)), "%0: ptr<f32>", &body(7), &["zeros:f32[64]", "--grid", "4"]);
 }
 
-/// Block 0 writes the data and then the flag. Block 1 polls the flag and then reads the data.
+/// Tile block 0 writes the data and then the flag. Tile block 1 polls the flag and then reads the data.
 #[test]
 fn a_release_and_an_acquire_order_blocks() {
     let body = |release: &str| {
@@ -224,7 +226,8 @@ fn findings_are_reported_once() {
     assert_eq!(findings.matches("CHK002").count(), 1, "{findings}");
 }
 
-/// cuTile Python assumes a divisor of every stride, including strides of axes with extent 1, which address nothing.
+/// cuTile Python assumes a divisor of every stride. On an axis with extent 1, the stride affects no address. A violated assumption
+/// is then a fault only if another op uses the stride.
 #[test]
 fn a_stride_of_an_axis_with_extent_one_may_violate_its_assumption() {
     let body = |other_use: &str| {

@@ -22,7 +22,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Adds two arrays of 32-bit floats, four elements per block.
+/// The ops of a kernel that adds two arrays of 32-bit floats. Each tile block adds four elements.
 const ADD_KERNEL: &str = "
   %3 = make_memref(base: %0) : memref<10xf32, strides: [1], scope: 1> @1
   %4 = make_memref(base: %1) : memref<10xf32, strides: [1], scope: 2> @1
@@ -59,7 +59,7 @@ fn outputs_are_arrays_that_can_be_inputs() {
     assert!(shown.contains("sum: f32[10] [2, 3, 4, ..., 9, 10, 11]"), "{shown}");
 }
 
-/// A launch description with raw-byte outputs needs no other arguments.
+/// If `--launch` names a launch description, `tile-run` needs no arguments for the parameters. It writes the outputs as raw bytes.
 #[test]
 fn a_launch_file_needs_no_other_arguments() {
     let folder = tempfile::tempdir().unwrap();
@@ -113,8 +113,8 @@ fn print_and_assert_write_their_text() {
     assert!(stderr(&output).contains("k.py:3: tile block: [0, 0, 0], position: [0]: sorted"), "{}", stderr(&output));
 }
 
-/// Each block waits until the counter equals the number of later blocks, and then adds 1 to it. The last block therefore adds
-/// first.
+/// Each tile block waits until the counter equals the number of later blocks, and then adds 1 to the counter. The last block
+/// therefore adds first.
 const ADD_IN_REVERSE_ORDER: &str = "
   %1 = block_id(axis: 0) : i32 @1
   %2 = block_count(axis: 0) : i32 @1
@@ -136,7 +136,7 @@ const ADD_IN_REVERSE_ORDER: &str = "
 #[test]
 fn blocks_that_wait_for_later_ones_yield() {
     let folder = tempfile::tempdir().unwrap();
-    // Every block but the last one must wait.
+    // Every tile block except the last block must wait.
     let args = ["zeros:i32[1]", "--grid", "40", "--print-outputs"];
     assert_eq!(stdout(&tile_run(folder.path(), "%0: ptr<i32>", ADD_IN_REVERSE_ORDER, &args)), "arg0: i32[1] [40]\n");
 }
@@ -157,7 +157,7 @@ fn an_endless_loop_stops_at_max_ops() {
     assert!(stderr(&output).contains("exceeds the op limit of --max-ops"), "{}", stderr(&output));
 }
 
-/// The arms of an `if`, loop-carried values, and an early exit from a loop.
+/// Tests the arms of an `if`, loop-carried values, and an early exit from a loop.
 #[test]
 fn loops_and_conditions_execute() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,7 +197,7 @@ fn a_trace_is_filtered() {
     assert_eq!(stderr(&output), "[1, 0, 0] k.py:3:4: binary: %14 = f32[4] [5, 6, 7, 8]\n");
 }
 
-/// A body with control flow runs element by element. A nested reduction runs within each of these runs.
+/// The executor runs a reduction body with control flow separately for each element. This body contains a nested reduction.
 #[test]
 fn a_reduction_body_may_contain_control_flow() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,14 @@
-//! `.as` and `.sched`: threads compute on the elements that they hold, and programs that need other elements are rejected.
+//! `.as` and `.sched` files. Each thread computes on the elements in its registers. `tile-run` rejects a program in which a thread
+//! needs an element that is not in its registers.
 
 use std::process::{Command, Output};
 
 /// The function attribute for a CTA of 128 threads, which the warp and lane bits of `LAYOUTS` assume.
 const FOUR_WARPS: &str = "warps: 4";
-/// Layouts #0 to #2 distribute 256 elements over 128 threads. In #0, a thread holds two neighbouring elements; #1 is #0 with warps
-/// 1 and 2 exchanged; in #2, the two elements of a thread are 128 apart. Layouts #3 and #4 distribute 128 elements, one per thread;
-/// #4 is #3 with lanes 1 and 2 of every four exchanged.
+/// Layouts #0 to #2 distribute 256 elements over 128 threads. In #0, a thread has two neighbouring elements. Layout #1 is #0 with
+/// warps 1 and 2 exchanged. In #2, the two elements of a thread are 128 apart.
+///
+/// Layouts #3 and #4 distribute 128 elements, one element per thread. Layout #4 is #3 with lanes 1 and 2 of every four exchanged.
 const LAYOUTS: &str = "\
 layout #0 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [64, 128])
 layout #1 = (register: [1], lane: [2, 4, 8, 16, 32], warp: [128, 64])
@@ -85,7 +87,7 @@ const INCREASING: &str = "[0, 1, 2, ..., 253, 254, 255]";
 fn elements_follow_the_layout() {
     let unchanged = load(0, 1) + &store("%x", 1);
     assert_eq!(run_program(&unchanged).unwrap(), INCREASING);
-    // Renaming registers to another layout without moving data changes their elements.
+    // The route `registers` cannot move data between threads.
     let renamed = load(0, 1) + "  %y = convert_layout(x: %x, route: registers) : tile<256xf32, #1> @2\n" + &store("%y", 1);
     expect_error(run_program(&renamed), "between threads");
     let shuffled = load(0, 1) + "  %y = convert_layout(x: %x, route: shuffle) : tile<256xf32, #1> @2\n" + &store("%y", 1);
@@ -127,7 +129,7 @@ fn exchange_between_warps_needs_a_barrier() {
     assert!(race.contains("k.py:2:4") && race.contains(message), "{race}");
 }
 
-/// A copy is visible to its own warp after the wait, and to other warps after a barrier that follows the wait.
+/// The data of a copy is visible to the issuing warp after the wait, and to other warps after a barrier that follows the wait.
 #[test]
 fn a_copy_is_visible_after_its_wait() {
     let [commit, wait, barrier] = ["copy_commit", "copy_wait(pending: 0)", "barrier(id: 0, threads: 128)"];
@@ -139,7 +141,7 @@ fn a_copy_is_visible_after_its_wait() {
         printed_result("sched 7 materialize", &attrs, &(format!("  %t = {copy} : token @1\n{ops_between}{load}") + &store("%y", 0)))
     };
     assert_eq!(run(&[commit, wait, barrier]).unwrap(), INCREASING);
-    // The hazard checker reports these before execution. The executor's own checks have unit tests.
+    // The hazard checker of the verifier reports these faults before execution. Unit tests test the checks of the executor.
     expect_error(run(&[commit, barrier]), "is read before its copy was waited for");
     expect_error(run(&[wait, barrier]), "is read before its copy was waited for");
     expect_error(run(&[commit, wait]), "is read before a barrier after");

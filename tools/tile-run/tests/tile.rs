@@ -1,8 +1,8 @@
-//! Tile IR from its text form: results of programs, and the faults that `--check` finds.
+//! Programs in MLIR text of Tile IR. The tests check the results of the programs, and the faults that `--check` finds.
 
 use std::process::{Command, Output};
 
-/// Runs a kernel whose locations are lines of `k.py`: `#at2` is line 2.
+/// Runs `tile-run` on a kernel with these parameters and ops. The location `#at2` is line 2 of `k.py`, for example.
 fn tile_run(params: &str, body: &str, args: &[&str]) -> Output {
     let lines: String = (1..5).map(|line| format!("#at{line} = loc(\"k.py\":{line}:4)\n")).collect();
     let folder = tempfile::tempdir().unwrap();
@@ -17,7 +17,8 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// Runs a program under one check, and expects no findings or a finding with this code at this line.
+/// Runs a program with one kind of check. If `fault` is `None`, expects no findings. Otherwise, expects a finding with this code
+/// and line.
 fn expect_findings(check: &str, fault: Option<(&str, u32)>, params: &str, body: &str, args: &[&str]) {
     let check = format!("--check={check}");
     let args: Vec<&str> = [check.as_str()].into_iter().chain(args.iter().copied()).collect();
@@ -34,7 +35,7 @@ fn expect_findings(check: &str, fault: Option<(&str, u32)>, params: &str, body: 
 
 const POINTER_PARAM: &str = "%a: tile<ptr<f32>>";
 
-/// Ops that define `%p`, pointers to the first eight elements of the parameter `%a`, and `%zero`, a tile of eight zeros.
+/// Ops that define `%p`, the pointers to the first eight elements of the parameter `%a`, and `%zero`, a tile of eight zeros.
 const ELEMENT_POINTERS: &str = "
   %r = reshape %a : tile<ptr<f32>> -> tile<1xptr<f32>> loc(#at1)
   %b = broadcast %r : tile<1xptr<f32>> -> tile<8xptr<f32>> loc(#at1)
@@ -107,7 +108,8 @@ fn violated_assumptions_are_reported() {
     expect_findings("assume", Some(("CHK005", 3)), "%n: tile<i32>", body, &["80"]);
 }
 
-/// cuTile Python assumes a divisor of every stride, including strides of axes with extent 1, which address nothing.
+/// cuTile Python assumes a divisor of every stride. On an axis with extent 1, the stride affects no address. A violated assumption
+/// is then a fault only if another op uses the stride.
 #[test]
 fn a_stride_of_an_axis_with_extent_one_may_violate_its_assumption() {
     let body = |other_use: &str| {
@@ -127,7 +129,8 @@ fn a_stride_of_an_axis_with_extent_one_may_violate_its_assumption() {
     expect_findings("assume", Some(("CHK005", 2)), params, &used, &["zeros:f32[64]", "1", "4"]);
 }
 
-/// Programs may compute with a tile that extends over an edge, as long as no result depends on elements that were not loaded.
+/// A program may compute with a tile that extends over the edge of a tensor. No result may depend on the elements outside the
+/// tensor, unless the view specifies their padding value.
 #[test]
 fn undetermined_elements_must_not_be_used() {
     let body = |padding: &str, rest: &str| {
@@ -169,7 +172,7 @@ fn undetermined_elements_must_not_be_used() {
     }
 }
 
-/// As on a device: the assertion message goes to standard output, and the tool's error to standard error.
+/// As on a GPU, the message of the assertion goes to standard output. The error of `tile-run` goes to standard error.
 #[test]
 fn a_failed_assertion_prints_its_message() {
     let body = "
@@ -234,11 +237,11 @@ fn floats_may_depend_on_their_order_by_rounding_only() {
     let scanned =
         |reverse: bool| format!("scan %x dim=0 reverse={reverse} identities=[0.000000e+00 : f32] : tile<8xf32> -> tile<8xf32>");
     let cases = [
-        // Neighbours cancel each other. The sum of every second element overflows.
+        // Neighbouring elements cancel each other, but the sum of every second element overflows.
         (["%sign", "2.0e+38"], reduced, "addf", true),
         (["%sign", "2.0e+38"], reduced, "maxf", false),
         (["%odd", "1.0e+30"], reduced, "addf", false),
-        // The product starts with zero, or reaches infinity before it meets zero.
+        // Element 0 is zero. The product is zero if it starts with element 0. In another order, it reaches infinity first.
         (["%i", "1.0e+30"], &scanned(false), "mulf", true),
         (["%i", "1.0e+30"], &scanned(true), "mulf", false),
         (["%sign", "1.0e+30"], &scanned(false), "maxf", false),
@@ -256,7 +259,7 @@ fn a_nan_is_reported_at_its_origin() {
     expect_findings("nan", Some(("CHK006", 3)), POINTER_PARAM, &negative, &["iota:f32[8]"]);
 }
 
-/// Prints a value with the format `%d` or `%f` and compares the text.
+/// Runs a program that prints a value with the format `%d` or `%f`, and compares the printed text.
 fn expect_result(body: &str, result: &str, ty: &str, expected: &str) {
     let format = if ty.contains('f') { "%f" } else { "%d" };
     let print = format!("{body}\n  %token = print_tko \"{format}\", {result} : {ty} -> token loc(#at1)");

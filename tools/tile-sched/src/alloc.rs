@@ -22,9 +22,9 @@ use tileas::{Buffer, BufferInfo, budget};
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
-    let role_choice = FeatureChoice::of(&file.envelope);
+    let role_choice = FeatureChoice::from_envelope(&file.envelope);
     let requested_stages = options::Scheduling::stages(&file.envelope)?;
-    let machine = Machine::of(target);
+    let machine = Machine::for_target(target);
     let levelled_schedules: Vec<LoopSchedule> =
         file.payload.schedules.iter().filter_map(|schedule| levelled_schedule(&file.payload, schedule, &machine)).collect();
     let Module { functions, schedules, .. } = &mut file.payload;
@@ -33,12 +33,12 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         let partitioned = role_choice != FeatureChoice::Never && partition::check(function).is_ok();
         let mut doubled = BTreeSet::new();
         if partitioned {
-            let max_ctas = partition::blocks(function, target);
+            let max_ctas = partition::max_resident_ctas(function, target);
             let groups = groups_that_fit(function, &own_schedules, target);
             let groups = groups.as_ref();
             let resident_ctas = |bytes| ctas_that_fit(bytes, budget::shared_memory(target)).min(max_ctas);
             let (staged_buffers, store_buffers) = match requested_stages {
-                None => with_store_buffers((function, groups), &own_schedules, &levelled_schedules, &resident_ctas),
+                None => depths_and_doubled_store_buffers((function, groups), &own_schedules, &levelled_schedules, &resident_ctas),
                 Some(_) => (staged_buffers(function, &own_schedules, &[], TmaIssue::AfterSignal), BTreeSet::new()),
             };
             doubled = tmem_buffers_to_double((function, groups), &staged_buffers, &store_buffers, target);
@@ -81,13 +81,13 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// Checks that one CTA can allocate the function's TMEM columns. The pass `occupancy` handles several CTAs.
+/// Checks that one CTA can allocate the function's TMEM columns. [`tmem_alloc::ctas_by_tmem`] limits co-resident CTAs.
 fn check_tmem_allocation(function: &Function, target: Target) -> Result<()> {
     let max_columns = budget::tmem_columns(target, 1);
     let Some(columns) = function.attrs.tensor.map(|tensor| tensor.columns).filter(|columns| *columns > max_columns) else {
         return Ok(());
     };
-    // Triton's back end for Tile IR matches this wording.
+    // Triton's back end for Tile IR searches the message for this wording.
     let message = format!("'{}': allocated tmem out of resource: {columns} vs {max_columns}", function.name);
     let error = Diagnostic::unsupported("SC105", message);
     Err(error.exceeds(ResourceKind::TensorMemory, columns.into(), max_columns.into()))
@@ -125,7 +125,7 @@ fn set_placements(
     function.attrs.shared_bytes = bytes_with_barriers(function, &function.attrs.placements, partitioned);
 }
 
-/// Maximum bytes of a buffer that may be excluded from overlap.
+/// Largest buffer, in bytes, that may be excluded from overlap. An excluded buffer takes memory throughout the kernel.
 const MAX_EXCLUSIVE_BYTES: u32 = 16 << 10;
 
 /// The buffers that share memory with no other buffer: the smallest ones, as many as do not lower occupancy. Reason: a store into
@@ -142,7 +142,7 @@ fn exclusive_buffers(
         return BTreeSet::new();
     }
     let function = function_and_groups.0;
-    let (buffers, max_ctas) = (&function.attrs.program.buffers, partition::blocks(function, target));
+    let (buffers, max_ctas) = (&function.attrs.program.buffers, partition::max_resident_ctas(function, target));
     let resident_ctas = |exclusive: &BTreeSet<Buffer>| {
         let bytes = bytes_with_barriers(
             function,
@@ -176,7 +176,7 @@ fn loc_of_largest_buffer(function: &Function) -> Loc {
 }
 
 /// Returns the shared-memory bytes that a function needs with these schedules of its loops.
-pub(crate) fn bytes(function: &Function, schedules: &[LoopSchedule], partitioned: bool) -> u32 {
+pub(crate) fn needed_smem_bytes(function: &Function, schedules: &[LoopSchedule], partitioned: bool) -> u32 {
     let tma_issue = if partitioned { TmaIssue::AfterSignal } else { TmaIssue::ByAll };
     bytes_with_barriers(
         function,
@@ -194,6 +194,7 @@ pub(crate) fn end_of_buffers(attrs: &FunctionAttrs) -> u32 {
     end_of_placements(&attrs.program.buffers, &attrs.placements)
 }
 
+/// Returns the end of the last placed buffer, in bytes.
 fn end_of_placements(buffers: &Arena<Buffer, BufferInfo>, placements: &Arena<Buffer, Placement>) -> u32 {
     placements.iter().map(|(buffer, place)| place.offset.saturating_add(buffers[buffer].bytes() * place.depth)).max().unwrap_or(0)
 }
@@ -290,7 +291,7 @@ enum TmaIssue {
     AfterSignal,
 }
 
-/// The multi-stage buffers of a function, by buffer.
+/// For each buffer of a function, its depth if the buffer has several stages.
 fn staged_buffers(
     function: &Function,
     schedules: &[LoopSchedule],
@@ -329,7 +330,7 @@ fn staged_buffers(
                     let may_outlive_loop = tmem_pipelines::has_mma(function) && read_in_flight.contains(&touch.buffer());
                     let from_start = by_tma && (tma_issue != TmaIssue::ByAll && !waits_for_signal || may_outlive_loop);
                     let alternating = alternating.contains(&touch.buffer());
-                    let max_depth = latency_hints::stages(function, block).unwrap_or(MAX_DEPTH);
+                    let max_depth = latency_hints::depth_limit(function, block).unwrap_or(MAX_DEPTH);
                     staged_buffers[touch.buffer().0 as usize] =
                         Some(BufferDepth { block, depth, levelled_depth, by_tma, max_depth, alternating, from_start });
                 }
@@ -363,7 +364,7 @@ fn ctas_that_fit(bytes: u32, smem_limit: u32) -> u32 {
 }
 
 /// Returns the shared-memory bytes available to each CTA if this many CTAs share an SM.
-pub(crate) fn share(smem_limit: u32, ctas: u32) -> u32 {
+pub(crate) fn smem_share_per_cta(smem_limit: u32, ctas: u32) -> u32 {
     ((smem_limit + RESERVED_BYTES) / ctas.max(1)).saturating_sub(RESERVED_BYTES)
 }
 
@@ -378,7 +379,7 @@ const ENOUGH_STAGES: u32 = 3;
 /// Returns the depths for a function with a producer warp, and the TMA store buffers that get two stages. With two stages,
 /// threads fill one stage while TMA stores the other stage. Store buffers are doubled unless that lowers occupancy or takes stages
 /// that loops need.
-fn with_store_buffers(
+fn depths_and_doubled_store_buffers(
     (function, groups): FunctionAndGroups<'_>,
     schedules: &[LoopSchedule],
     levelled_schedules: &[LoopSchedule],
@@ -571,7 +572,7 @@ fn place_with_exclusive(
     let (columns, _) = tmem_alloc::place_in_tmem(function, doubled);
     // No synchronisation orders a compute group after the end of a live range of the other group.
     let stored_before_loops = if groups.is_some() { stored_before_loops(function) } else { BTreeSet::new() };
-    let is_end_unknown = |one: Buffer, other: Buffer| groups.is_some_and(|groups| !groups.may_share_memory(one, other));
+    let are_unordered = |one: Buffer, other: Buffer| groups.is_some_and(|groups| !groups.may_share_memory(one, other));
     let overlap = |one: Buffer, other: Buffer| match [one, other].iter().any(|buffer| stored_before_loops.contains(buffer)) {
         true => own_liveness[one].overlaps(own_liveness[other]),
         false => liveness[one].overlaps(liveness[other]),
@@ -579,7 +580,7 @@ fn place_with_exclusive(
     let is_exclusive = |one: Buffer, other: Buffer| exclusive.contains(&one) || exclusive.contains(&other);
     let places = liveness::place_buffers(
         buffers,
-        |one, other| is_exclusive(one, other) || is_end_unknown(one, other) || overlap(one, other),
+        |one, other| is_exclusive(one, other) || are_unordered(one, other) || overlap(one, other),
         depth,
     );
     let offset = |(buffer, at): (Buffer, &u32)| columns.get(&buffer).copied().unwrap_or(*at);

@@ -31,10 +31,10 @@ const MAX_DISTANCE: i64 = 3;
 /// Largest prefetch distance of loops whose tensor memory MMAs read the copies. Their iterations are short, and no other work
 /// hides the latency.
 const MAX_DISTANCE_FOR_TMEM_MMAS: i64 = 7;
-/// Largest share of an iteration (numerator, denominator) for which the busiest resource may be in use. A second CTA can use the
-/// resource in the remaining time.
+/// Largest share of an iteration (numerator, denominator) for which the busiest resource of a latency-bound loop may be in use. A
+/// second CTA can use the resource in the remaining time.
 const MAX_BUSY_SHARE: (u32, u32) = (3, 4);
-/// Smallest and largest number of CTAs per SM for which the prefetch distance is reduced to gain occupancy.
+/// Smallest and largest number of CTAs per SM for which prefetch distances are reduced to gain occupancy ([`max_wgmma_ctas`]).
 const CTA_RANGE: (u32, u32) = (3, 4);
 /// Largest number of ops in a scheduled loop body.
 const MAX_OPS: usize = 4096;
@@ -46,7 +46,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     }
     let requested = options::Scheduling::stages(envelope)?;
     let target = envelope.target()?;
-    let (machine, memory) = (Machine::of(target), tileas::budget::shared_memory(target));
+    let (machine, memory) = (Machine::for_target(target), tileas::budget::shared_memory(target));
     let mut decline_reason = None;
     for index in 0..module.functions.len() {
         let mut planned = Vec::new();
@@ -57,7 +57,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             }
             let loc = function.body.ops[for_op].loc;
             match plan(module, function, for_op, &machine) {
-                Ok((graph, plan)) => planned.push(Planned { number: number as u32, loc, graph, plan }),
+                Ok((graph, plan)) => planned.push(PlannedLoop { number: number as u32, loc, graph, plan }),
                 Err(reason) => {
                     let message = format!("the loop is not pipelined: {reason}");
                     decline_reason.get_or_insert((message.clone(), loc));
@@ -79,8 +79,9 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
+/// A loop that will be pipelined, with its dependence graph and modulo schedule.
 #[derive(Clone)]
-struct Planned {
+struct PlannedLoop {
     /// The index of the loop among the `for` loops of its function.
     number: u32,
     loc: Loc,
@@ -88,20 +89,20 @@ struct Planned {
     plan: modulo::ModuloSchedule,
 }
 
-impl Planned {
+impl PlannedLoop {
     /// Whether an iteration mostly waits for its own results, so that another CTA can use the resources meanwhile.
     fn is_latency_bound(&self) -> bool {
         let modulo::ModuloSchedule { resource_bound, interval, .. } = &self.plan;
         resource_bound.saturating_mul(MAX_BUSY_SHARE.1) <= interval.saturating_mul(MAX_BUSY_SHARE.0)
     }
 
-    /// Replaces each copy's prefetch distance, in iterations, by `to` of it.
-    fn map_prefetch_distances(&mut self, to: impl Fn(i64) -> i64) {
+    /// Replaces the prefetch distance of each copy, in iterations, by the result of `new_distance` for it.
+    fn map_prefetch_distances(&mut self, new_distance: impl Fn(i64) -> i64) {
         let interval = i64::from(self.plan.interval);
         for (node, start) in self.graph.nodes.iter().zip(&mut self.plan.starts) {
-            if node.ahead {
+            if node.can_run_ahead {
                 let now = prefetch_distance(*start, interval);
-                *start += (now - to(now)) * interval;
+                *start += (now - new_distance(now)) * interval;
             }
         }
     }
@@ -109,7 +110,7 @@ impl Planned {
 
 /// Returns whether a loop's body has an asynchronous copy at its top level.
 fn has_async_copies(function: &Function, for_op: base::ir::Op) -> bool {
-    let block = function.body.block_of(crate::graph::region_of(function, for_op));
+    let block = function.body.block_of(crate::graph::for_body(function, for_op));
     function.body.blocks[block].ops.iter().any(|op| function.body.ops[*op].kind.effects().copied_to().is_some())
 }
 
@@ -126,10 +127,10 @@ fn plan(
     if inner_loops.any(|inner| has_async_copies(function, inner)) {
         return Err("a loop inside it is pipelined".into());
     }
-    if !tma_pipelines::filled_alternately(function, body.block_of(crate::graph::region_of(function, for_op))).is_empty() {
+    if !tma_pipelines::filled_alternately(function, body.block_of(crate::graph::for_body(function, for_op))).is_empty() {
         return Err("several of its copies fill the same multi-stage buffer".into());
     }
-    let graph = Graph::of(module, function, for_op, machine)?;
+    let graph = Graph::build(module, function, for_op, machine)?;
     if graph.nodes.len() > MAX_OPS {
         return Err(format!("its body has more than {MAX_OPS} ops"));
     }
@@ -141,19 +142,19 @@ fn plan(
 /// possible.
 fn schedule_with_stages(
     function: &Function,
-    mut planned: Vec<Planned>,
+    mut planned: Vec<PlannedLoop>,
     stages: u32,
     memory: u32,
     envelope: &mut Envelope,
 ) -> Result<Vec<LoopSchedule>> {
     planned.iter_mut().for_each(|planned| planned.map_prefetch_distances(|_| i64::from(stages) - 1));
     let tables = |in_flight| planned.iter().map(|planned| loop_schedule(function, planned, in_flight)).collect::<Vec<_>>();
-    let divided = FeatureChoice::of(envelope) != FeatureChoice::Never && partition::check(function).is_ok();
-    let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
-    let is_good = |schedules: &Vec<LoopSchedule>| {
+    let is_partitioned = FeatureChoice::from_envelope(envelope) != FeatureChoice::Never && partition::check(function).is_ok();
+    let bytes = |schedules: &[LoopSchedule]| alloc::needed_smem_bytes(function, schedules, is_partitioned);
+    let is_feasible = |schedules: &Vec<LoopSchedule>| {
         bytes(schedules) <= memory && schedules.iter().all(|schedule| mmas_complete_in_time(function, schedule))
     };
-    let schedules = Some(tables(true)).filter(is_good).unwrap_or_else(|| tables(false));
+    let schedules = Some(tables(true)).filter(is_feasible).unwrap_or_else(|| tables(false));
     let needed = bytes(&schedules);
     if let Some(first) = planned.first().filter(|_| needed > memory) {
         let message = format!("{stages} stages need {needed} bytes of shared memory, and a CTA has {memory}");
@@ -176,22 +177,27 @@ fn mmas_complete_in_time(function: &Function, schedule: &LoopSchedule) -> bool {
 /// Schedules a function's loops with the largest prefetch distances that fit shared memory.
 ///
 /// A `wgmma` stays in flight only if the copies of its operands still run at least two iterations ahead.
-fn schedule_to_fit(function: &Function, mut planned: Vec<Planned>, target: Target, envelope: &mut Envelope) -> Vec<LoopSchedule> {
+fn schedule_to_fit(
+    function: &Function,
+    mut planned: Vec<PlannedLoop>,
+    target: Target,
+    envelope: &mut Envelope,
+) -> Vec<LoopSchedule> {
     let memory = tileas::budget::shared_memory(target);
     for planned in &mut planned {
         let block = sched::loop_body(function, planned.number).expect("the loop was planned");
         let furthest =
             if tmem_pipelines::operands_in(function, block).is_empty() { MAX_DISTANCE } else { MAX_DISTANCE_FOR_TMEM_MMAS };
-        let furthest = latency_hints::stages(function, block).map_or(furthest, |stages| i64::from(stages) - 1);
+        let furthest = latency_hints::depth_limit(function, block).map_or(furthest, |stages| i64::from(stages) - 1);
         planned.map_prefetch_distances(|ahead| ahead.min(furthest));
     }
-    let far_enough = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| mmas_complete_in_time(function, schedule));
-    let divided = FeatureChoice::of(envelope) != FeatureChoice::Never && partition::check(function).is_ok();
-    let bytes = |schedules: &[LoopSchedule]| alloc::bytes(function, schedules, divided);
+    let mmas_complete = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| mmas_complete_in_time(function, schedule));
+    let is_partitioned = FeatureChoice::from_envelope(envelope) != FeatureChoice::Never && partition::check(function).is_ok();
+    let bytes = |schedules: &[LoopSchedule]| alloc::needed_smem_bytes(function, schedules, is_partitioned);
     let shorten_to_fit =
         |in_flight, memory| shorten_to_fit(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);
     let runs_ahead = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| runs_ahead(function, schedule));
-    let ctas = max_wgmma_ctas(function, &planned, target, FeatureChoice::of(envelope));
+    let ctas = max_wgmma_ctas(function, &planned, target, FeatureChoice::from_envelope(envelope));
     let (mut ctas_tried, mut ctas_of_limited_prefetch) = (0, 0);
     let found = smem_share_for_hint(function, &planned, memory)
         .and_then(|share| shorten_to_fit(false, share))
@@ -207,24 +213,24 @@ fn schedule_to_fit(function: &Function, mut planned: Vec<Planned>, target: Targe
             let mut several = (CTA_RANGE.0..=ctas.min(CTA_RANGE.1)).rev();
             several.find_map(|tried| {
                 ctas_tried = tried;
-                shorten_to_fit(false, alloc::share(memory, tried)).filter(runs_ahead)
+                shorten_to_fit(false, alloc::smem_share_per_cta(memory, tried)).filter(runs_ahead)
             })
         })
         .or_else(|| {
             ctas_tried = 2;
-            let share = (ctas > 1).then(|| alloc::share(memory, 2))?;
+            let share = (ctas > 1).then(|| alloc::smem_share_per_cta(memory, 2))?;
             let has_registers = partition::has_registers(function, 2, target);
             if threads_copy(function, &planned) {
-                return shorten_to_fit(true, has_registers.then_some(share)?).filter(far_enough).filter(runs_ahead);
+                return shorten_to_fit(true, has_registers.then_some(share)?).filter(mmas_complete).filter(runs_ahead);
             }
             // A second CTA hides more latency than a producer warp. If registers do not suffice for both, the function gets no
             // producer warp.
-            let pays = planned.iter().all(Planned::is_latency_bound)
+            let pays = planned.iter().all(PlannedLoop::is_latency_bound)
                 && (has_registers || partition::has_registers_without_roles(function, 2, target));
             shorten_to_fit(false, pays.then_some(share)?).filter(runs_ahead)
         })
         .inspect(|_| ctas_of_limited_prefetch = ctas_tried)
-        .or_else(|| shorten_to_fit(true, memory).filter(far_enough))
+        .or_else(|| shorten_to_fit(true, memory).filter(mmas_complete))
         .or_else(|| shorten_to_fit(false, memory));
     let Some(schedules) = found else {
         // A copy that is issued in the iteration of its use hides no latency.
@@ -251,9 +257,9 @@ fn schedule_to_fit(function: &Function, mut planned: Vec<Planned>, target: Targe
 
 /// Returns the shared memory per CTA for the author's occupancy hint. Applies to functions without MMAs, and to functions with
 /// asynchronous tensor memory MMAs: there, several CTAs hide more latency than a longer prefetch distance.
-fn smem_share_for_hint(function: &Function, planned: &[Planned], memory: u32) -> Option<u32> {
+fn smem_share_for_hint(function: &Function, planned: &[PlannedLoop], memory: u32) -> Option<u32> {
     let applies = planned.iter().any(|planned| feeds_tmem_mmas(function, planned)) || !has_mmas(function);
-    Some(alloc::share(memory, function.attrs.program.occupancy.filter(|_| applies)?))
+    Some(alloc::smem_share_per_cta(memory, function.attrs.program.occupancy.filter(|_| applies)?))
 }
 
 fn has_mmas(function: &Function) -> bool {
@@ -263,38 +269,42 @@ fn has_mmas(function: &Function) -> bool {
 
 /// Returns the shared memory per CTA for two CTAs, if TMEM and registers suffice for both. While one CTA starts or ends, the
 /// other one's MMAs continue. Persistent CTAs start and end only once, so they are excluded.
-fn smem_share_for_two_ctas(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
-    let is_outermost = |planned: &Planned| {
+fn smem_share_for_two_ctas(function: &Function, planned: &[PlannedLoop], target: Target) -> Option<u32> {
+    let is_outermost = |planned: &PlannedLoop| {
         feeds_tmem_mmas(function, planned)
             && sched::loop_body(function, planned.number).is_some_and(|block| !tma_pipelines::is_nested(function, block))
     };
     let is_eligible = planned.iter().all(is_outermost) && partition::check(function).is_ok();
-    let has_capacity = is_eligible && partition::blocks(function, target) >= 2 && partition::has_registers(function, 2, target);
-    has_capacity.then(|| alloc::share(tileas::budget::shared_memory(target), 2))
+    let has_capacity =
+        is_eligible && partition::max_resident_ctas(function, target) >= 2 && partition::has_registers(function, 2, target);
+    has_capacity.then(|| alloc::smem_share_per_cta(tileas::budget::shared_memory(target), 2))
 }
 
 /// Returns the shared memory per CTA for two CTAs, if an iteration mostly waits for its own results. A second CTA then computes
 /// meanwhile, which is worth more than prefetching. The register limit per thread must be the same with one CTA and with two.
-fn smem_share_if_latency_bound(function: &Function, planned: &[Planned], target: Target) -> Option<u32> {
+fn smem_share_if_latency_bound(function: &Function, planned: &[PlannedLoop], target: Target) -> Option<u32> {
     let warps = function.attrs.program.warps;
-    let registers = |blocks| tileas::budget::registers(target, warps, blocks);
-    let waits = |planned: &Planned| {
+    let registers = |ctas| tileas::budget::registers(target, warps, ctas);
+    let waits = |planned: &PlannedLoop| {
         let block = sched::loop_body(function, planned.number);
         block.is_some_and(|block| !tma_pipelines::is_nested(function, block)) && planned.is_latency_bound()
     };
     let is_eligible = !partition::has_copies(function) && registers(2) == registers(1) && !planned.is_empty();
-    (is_eligible && planned.iter().all(waits)).then(|| alloc::share(tileas::budget::shared_memory(target), 2))
+    (is_eligible && planned.iter().all(waits)).then(|| alloc::smem_share_per_cta(tileas::budget::shared_memory(target), 2))
 }
 
 /// Returns the number of co-resident CTAs for which registers suffice, in a `wgmma` function with a producer warp. Returns 0 if
 /// the prefetch distance should not be reduced for more CTAs. More CTAs hide more latency than longer prefetch distances or MMAs
-/// in flight. Measured on an H200: three CTAs beat one CTA that has all the shared memory. Two CTAs beat it if the computing threads
-/// also copy, or if all loops wait for latencies ([`Planned::is_latency_bound`]). Returns 0 if the author or an option sets the depth or the roles. Nested loops are excluded: their grid often has
-/// only as many CTAs as run at a time. Clusters are excluded: their CTAs wait for each other.
-fn max_wgmma_ctas(function: &Function, planned: &[Planned], target: Target, choice: FeatureChoice) -> u32 {
-    let is_eligible = |planned: &Planned| {
+/// in flight. Measured on an H200: three CTAs are faster than one CTA that has all the shared memory. Two CTAs are faster if the
+/// computing threads also copy, or if all loops wait for latencies ([`PlannedLoop::is_latency_bound`]). Returns 0 if the author or
+/// an option sets the depth or the roles. Nested loops are excluded: their grid often has only as many CTAs as run at a time.
+/// Clusters are excluded: their CTAs wait for each other.
+fn max_wgmma_ctas(function: &Function, planned: &[PlannedLoop], target: Target, choice: FeatureChoice) -> u32 {
+    let is_eligible = |planned: &PlannedLoop| {
         let block = sched::loop_body(function, planned.number);
-        block.is_some_and(|block| !tma_pipelines::is_nested(function, block) && latency_hints::stages(function, block).is_none())
+        block.is_some_and(|block| {
+            !tma_pipelines::is_nested(function, block) && latency_hints::depth_limit(function, block).is_none()
+        })
     };
     let ops = function.body.walk(function.region);
     let mut kinds = ops.into_iter().map(|op| &function.body.ops[op].kind);
@@ -303,11 +313,11 @@ fn max_wgmma_ctas(function: &Function, planned: &[Planned], target: Target, choi
         && planned.iter().all(is_eligible)
         && kinds.any(wgmma_in_flight::is_wgmma)
         && partition::check(function).is_ok();
-    if pays { partition::blocks(function, target) } else { 0 }
+    if pays { partition::max_resident_ctas(function, target) } else { 0 }
 }
 
 /// Returns whether threads fill a multi-stage buffer of a loop in addition to TMA.
-fn threads_copy(function: &Function, planned: &[Planned]) -> bool {
+fn threads_copy(function: &Function, planned: &[PlannedLoop]) -> bool {
     planned.iter().filter_map(|planned| sched::loop_body(function, planned.number)).any(|block| {
         let mut ops = function.body.blocks[block].ops.iter().map(|op| &function.body.ops[*op].kind);
         ops.any(|op| op.effects().copied_to().is_some() && tma_pipelines::buffer_filled_by_tma(op).is_none())
@@ -315,7 +325,7 @@ fn threads_copy(function: &Function, planned: &[Planned]) -> bool {
 }
 
 /// Returns whether tensor memory MMAs read the buffers that a loop's copies fill.
-fn feeds_tmem_mmas(function: &Function, planned: &Planned) -> bool {
+fn feeds_tmem_mmas(function: &Function, planned: &PlannedLoop) -> bool {
     sched::loop_body(function, planned.number).is_some_and(|block| !tmem_pipelines::operands_in(function, block).is_empty())
 }
 
@@ -333,7 +343,7 @@ fn runs_ahead(function: &Function, schedule: &LoopSchedule) -> bool {
 /// Shortens prefetch distances until the schedules fit. Returns `None` if they do not fit with the shortest distances.
 fn shorten_to_fit(
     function: &Function,
-    mut planned: Vec<Planned>,
+    mut planned: Vec<PlannedLoop>,
     in_flight: bool,
     fits: impl Fn(&[LoopSchedule]) -> bool,
 ) -> Option<Vec<LoopSchedule>> {
@@ -356,7 +366,7 @@ fn prefetch_distance(start: i64, interval: i64) -> i64 {
 
 /// Gives all copies that tensor memory MMAs read the same prefetch distance. The copies then share one pipeline, which halves the
 /// pipeline ops of the issuing thread.
-fn equalize_prefetch_distances(function: &Function, planned: &mut Planned) {
+fn equalize_prefetch_distances(function: &Function, planned: &mut PlannedLoop) {
     let (copies, interval) = (mma_operand_copies(function, planned), i64::from(planned.plan.interval));
     let starts = &mut planned.plan.starts;
     let Some(least) = copies.iter().map(|n| prefetch_distance(starts[*n], interval)).min().filter(|least| *least > 0) else {
@@ -368,21 +378,21 @@ fn equalize_prefetch_distances(function: &Function, planned: &mut Planned) {
 }
 
 /// The graph nodes of the copies whose data tensor memory MMAs read.
-fn mma_operand_copies(function: &Function, Planned { number, graph, .. }: &Planned) -> Vec<usize> {
+fn mma_operand_copies(function: &Function, PlannedLoop { number, graph, .. }: &PlannedLoop) -> Vec<usize> {
     let Some(block) = sched::loop_body(function, *number) else { return Vec::new() };
     let operands = tmem_pipelines::operands_in(function, block);
     let fills =
         |op: base::ir::Op| function.body.ops[op].kind.effects().copied_to().is_some_and(|buffer| operands.contains(&buffer));
-    (0..graph.nodes.len()).filter(|n| graph.nodes[*n].ahead && fills(graph.nodes[*n].op)).collect()
+    (0..graph.nodes.len()).filter(|n| graph.nodes[*n].can_run_ahead && fills(graph.nodes[*n].op)).collect()
 }
 
-/// Shortens the prefetch distance of the copy with the largest multi-stage buffer by one iteration. Copies of the same pipeline
-/// are shortened with it while all of them run ahead. Returns false if no copy runs ahead, or if a copy no longer fits its own
-/// iteration.
-fn shorten_prefetch(function: &Function, planned: &mut [Planned]) -> bool {
+/// Shortens the prefetch distance of the copy with the largest multi-stage buffer by one iteration. As long as all copies of its
+/// pipeline run ahead, their distances are shortened together. Returns false if no copy runs ahead. Also returns false if a copy
+/// that no longer runs ahead has no free cycles in its own iteration.
+fn shorten_prefetch(function: &Function, planned: &mut [PlannedLoop]) -> bool {
     let mut largest: Option<(u32, usize, usize)> = None;
-    for (i, Planned { graph, plan, .. }) in planned.iter().enumerate() {
-        for (n, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.ahead) {
+    for (i, PlannedLoop { graph, plan, .. }) in planned.iter().enumerate() {
+        for (n, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.can_run_ahead) {
             let iterations = prefetch_distance(plan.starts[n], i64::from(plan.interval));
             let buffers = touches(&function.body.ops[node.op].kind);
             let bytes: u32 = buffers.iter().map(|touch| function.attrs.program.buffers[touch.buffer()].bytes()).sum();
@@ -393,10 +403,10 @@ fn shorten_prefetch(function: &Function, planned: &mut [Planned]) -> bool {
         }
     }
     let Some((_, i, n)) = largest else { return false };
-    let (level, interval) = (mma_operand_copies(function, &planned[i]), i64::from(planned[i].plan.interval));
-    let Planned { graph, plan, .. } = &mut planned[i];
-    if level.contains(&n) && level.iter().all(|n| prefetch_distance(plan.starts[*n], interval) > 1) {
-        level.into_iter().for_each(|n| plan.starts[n] += interval);
+    let (same_pipeline, interval) = (mma_operand_copies(function, &planned[i]), i64::from(planned[i].plan.interval));
+    let PlannedLoop { graph, plan, .. } = &mut planned[i];
+    if same_pipeline.contains(&n) && same_pipeline.iter().all(|n| prefetch_distance(plan.starts[*n], interval) > 1) {
+        same_pipeline.into_iter().for_each(|n| plan.starts[n] += interval);
         return true;
     }
     plan.starts[n] += interval;
@@ -407,7 +417,7 @@ fn shorten_prefetch(function: &Function, planned: &mut [Planned]) -> bool {
     let latest = graph.edges.iter().filter(|edge| edge.from == n && edge.distance == 0).map(|edge| plan.starts[edge.to]).min();
     let mut rows = ReservationTable::new(plan.interval);
     for (other, node) in graph.nodes.iter().enumerate().filter(|(other, _)| *other != n) {
-        rows.take(&node.cost.uses, plan.starts[other], other);
+        rows.reserve(&node.cost.uses, plan.starts[other], other);
     }
     match rows.first_free(&graph.nodes[n].cost.uses, 0, latest.unwrap_or(0)) {
         Some(start) => {
@@ -419,8 +429,8 @@ fn shorten_prefetch(function: &Function, planned: &mut [Planned]) -> bool {
 }
 
 /// Returns a loop's schedule in the form of the file, with a stage and a cycle for each op.
-fn loop_schedule(function: &Function, planned: &Planned, in_flight: bool) -> LoopSchedule {
-    let Planned { number, graph, plan, .. } = planned;
+fn loop_schedule(function: &Function, planned: &PlannedLoop, in_flight: bool) -> LoopSchedule {
+    let PlannedLoop { number, graph, plan, .. } = planned;
     let interval = i64::from(plan.interval);
     let first = plan.starts.iter().map(|start| start.div_euclid(interval)).min().unwrap_or(0);
     let entry = |(op, start): (usize, &i64)| ScheduleEntry {
@@ -455,6 +465,7 @@ fn summary(schedule: &LoopSchedule) -> String {
     )
 }
 
+/// Adds a remark about a loop to the log of the file.
 fn log(envelope: &mut Envelope, function: &Function, loc: Loc, outcome: Outcome, message: String) {
     let (pass, name, category) = ("analysis".into(), "Pipelined".into(), Category::Other);
     envelope.log.push(LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc });

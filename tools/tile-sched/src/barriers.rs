@@ -181,6 +181,7 @@ impl BarrierPass<'_> {
         end
     }
 
+    /// The memory space of the accessed buffer.
     fn space(&self, touch: BufferTouch) -> Space {
         self.function.attrs.program.buffers[touch.buffer()].space
     }

@@ -13,13 +13,12 @@ use std::collections::BTreeSet;
 use tileas::layout::{Layout, LayoutId};
 use tileas::{Buffer, CopyAtom};
 
-/// Minimum number of checked vectors per thread for a version without checks.
+/// Minimum number of checked vectors per thread for which a load, store or reduction gets a version without checks.
 const VERSIONING_LIMIT: usize = 4;
-/// Minimum number of checked vectors per thread for copies to shared memory. It is higher because the checks of copies are
-/// predicates, not branches.
+/// [`VERSIONING_LIMIT`] for copies to shared memory. It is higher because the checks of copies are predicates, not branches.
 const COPY_VERSIONING_LIMIT: usize = 8;
-/// Minimum number of checked vectors per thread for copies in a block with MMAs. It is still higher because the branch between the
-/// two versions separates the copies from the MMAs.
+/// [`VERSIONING_LIMIT`] for copies in a block with MMAs. It is still higher because the branch between the two versions separates
+/// the copies from the MMAs.
 const COPY_AMONG_MMAS_VERSIONING_LIMIT: usize = 16;
 
 pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>) {

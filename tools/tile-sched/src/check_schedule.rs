@@ -13,8 +13,8 @@ use sched::{Function, LoopSchedule, Module, Phase, ScheduleEntry};
 
 /// Checks every schedule: only copies run ahead, dependences hold, and no two ops occupy one resource at the same time.
 pub(crate) fn check_schedules(file: &File<Module>) -> Result<()> {
-    let machine = Machine::of(file.envelope.target()?);
-    let has_placements = Phase::of(&file.envelope).is_some_and(|phase| phase >= Phase::Alloc);
+    let machine = Machine::for_target(file.envelope.target()?);
+    let has_placements = Phase::from_envelope(&file.envelope).is_some_and(|phase| phase >= Phase::Alloc);
     for schedule in &file.payload.schedules {
         let function = check_schedule(&file.payload, schedule, &machine)?;
         if has_placements && schedule.in_flight && !crate::wgmma_in_flight::is_possible(function, schedule) {
@@ -31,7 +31,7 @@ pub(crate) fn check_schedule<'m>(module: &'m Module, schedule: &LoopSchedule, ma
     let function = function.ok_or_else(|| refuse(schedule, "there is no such function".into()))?;
     let for_op = loops(function).get(schedule.index as usize).copied();
     let for_op = for_op.ok_or_else(|| refuse(schedule, "there is no such loop".into()))?;
-    let graph = Graph::of(module, function, for_op, machine);
+    let graph = Graph::build(module, function, for_op, machine);
     let graph = graph.map_err(|reason| refuse(schedule, format!("it cannot be pipelined: {reason}")))?;
     let check = ScheduleCheck { function, schedule, graph: &graph };
     check.check_stages().and_then(|()| check.check_dependences()).and_then(|()| check.check_resources())?;
@@ -59,6 +59,7 @@ impl ScheduleCheck<'_> {
     fn entry(&self, node: usize) -> &ScheduleEntry {
         &self.schedule.entries[node]
     }
+    /// The start of a node in cycles, relative to the start of its iteration.
     fn start(&self, node: usize) -> i64 {
         self.schedule.start(self.entry(node))
     }
@@ -71,7 +72,7 @@ impl ScheduleCheck<'_> {
         let (entries, nodes) = (&self.schedule.entries, &self.graph.nodes);
         let last = self.schedule.last_stage();
         for (node, entry) in entries.iter().enumerate() {
-            if !nodes[node].ahead && entry.stage != last {
+            if !nodes[node].can_run_ahead && entry.stage != last {
                 return self.refuse(format!("{} is in stage {}, but computes in stage {last}", self.op_name(node), entry.stage));
             }
         }

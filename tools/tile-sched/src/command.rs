@@ -1,6 +1,6 @@
-//! The command line of the tool.
+//! The command line of `tile-sched`.
 
-use crate::{PASSES, PASSES_BEFORE_PIPELINING, Scheduling, check, start, trace};
+use crate::{PASSES, PASSES_BEFORE_PIPELINING, Scheduling, check, convert_to_sched, trace};
 use base::envelope::{Form, Sniffed, sniff};
 use common::{About, Session, options};
 
@@ -17,7 +17,7 @@ pub const ABOUT: About = About {
     writes_stage_files: true,
 };
 
-/// The options of the tool.
+/// The options of `tile-sched`.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub struct Options {
     schedule_trace: Option<std::path::PathBuf>,
 }
 
-/// Runs the tool.
+/// Runs `tile-sched`.
 pub fn run(session: &mut Session, options: &Options) -> base::diag::Result<()> {
     let input = session.input()?;
     let is_sched = matches!(sniff(&input.bytes), Sniffed::Stage { ref format, form: Form::Binary | Form::Ron | Form::Text } if format == "sched");
@@ -39,7 +39,7 @@ pub fn run(session: &mut Session, options: &Options) -> base::diag::Result<()> {
     let mut file = if is_sched {
         session.decode::<sched::Module>(&input)?
     } else {
-        start(&session.decode::<tileas::Module>(&input)?, &producer)
+        convert_to_sched(&session.decode::<tileas::Module>(&input)?, &producer)
     };
     options.opt.record(&mut file.envelope)?;
     options.gpu.record(&mut file.envelope)?;

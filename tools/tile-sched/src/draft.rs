@@ -1,4 +1,4 @@
-//! Purpose: carry the facts about a function that the passes from `pipeline-loops` to `warp-roles` share and no file holds.
+//! Purpose: hold the facts about a function that the passes from `pipeline-loops` to `warp-roles` share and no file records.
 //! Requires: schedules and placements.
 //! Establishes: pipelined loops, waits, barriers and fences, in one role or split into warp roles.
 //! Preserves: the program of the function.
@@ -29,7 +29,7 @@ pub(crate) const PASSES: &[(Phase, DraftPass)] = &[
 ];
 
 /// The warp roles for which a draft is written.
-enum Roles {
+enum DraftRoles {
     /// One role: a producer warp would have nothing to do, or an option turns roles off.
     NoProducer,
     /// One role, although the function has TMA copies.
@@ -41,8 +41,9 @@ enum Roles {
     },
 }
 
+/// A function between the passes `pipeline-loops` and `warp-roles`: the decisions and facts that no file records.
 pub(crate) struct Draft {
-    roles: Roles,
+    roles: DraftRoles,
     choices: RoleChoices,
     pipelined_loops: PipelinedLoops,
     has_two_compute_roles: bool,
@@ -51,20 +52,21 @@ pub(crate) struct Draft {
 impl Draft {
     /// Writes the pipelined loops of a function: for several warp roles where that may be possible.
     pub(crate) fn start(function: &mut Function, schedules: &[LoopSchedule], envelope: &Envelope) -> Draft {
-        let choices = RoleChoices::of(envelope);
+        let choices = RoleChoices::from_envelope(envelope);
         let roles = if choices.roles == FeatureChoice::Never || !partition::has_copies(function) {
-            Roles::NoProducer
+            DraftRoles::NoProducer
         } else {
             match partition::check(function).and_then(|()| partition::check_memory(function)) {
-                Ok(()) => Roles::Several { source: Box::new(function.clone()) },
-                Err(reason) => Roles::Declined(reason),
+                Ok(()) => DraftRoles::Several { source: Box::new(function.clone()) },
+                Err(reason) => DraftRoles::Declined(reason),
             }
         };
         Draft::write_loops(function, schedules, roles, choices)
     }
 
-    fn write_loops(function: &mut Function, schedules: &[LoopSchedule], roles: Roles, choices: RoleChoices) -> Draft {
-        let has_several = matches!(roles, Roles::Several { .. });
+    /// Materializes the loops of a function for the given roles.
+    fn write_loops(function: &mut Function, schedules: &[LoopSchedule], roles: DraftRoles, choices: RoleChoices) -> Draft {
+        let has_several = matches!(roles, DraftRoles::Several { .. });
         let own_schedules = match has_several || partition::share_pipelines::are_shared(function) {
             // A producer warp needs no prefetch distance. Loops that share a pipeline must fill it in program order.
             true => partition::without_prefetch(function, schedules),
@@ -75,7 +77,7 @@ impl Draft {
     }
 
     pub(crate) fn add_tmem_pipelines(&mut self, function: &mut Function, _: &Arena<LayoutId, Layout>) {
-        let may_overlap = matches!(self.roles, Roles::Several { .. }) && self.choices.overlap != FeatureChoice::Never;
+        let may_overlap = matches!(self.roles, DraftRoles::Several { .. }) && self.choices.overlap != FeatureChoice::Never;
         let ping_pong_roles = if may_overlap { partition::ping_pong_roles(function) } else { Default::default() };
         self.has_two_compute_roles = !ping_pong_roles.is_empty();
         tmem_pipelines::run(function, ping_pong_roles);
@@ -113,15 +115,15 @@ impl Draft {
     ) -> Result<()> {
         let (target, choices) = (envelope.target()?, self.choices);
         let source = match self.roles {
-            Roles::NoProducer => {
+            DraftRoles::NoProducer => {
                 let reason = "the function has no TMA copies, or --roles=off".into();
                 return check_requested_overlap(function, choices, &Err(reason), envelope);
             }
-            Roles::Declined(reason) => {
+            DraftRoles::Declined(reason) => {
                 envelope.log.push(partition::remark(function, Err(&reason)));
                 return check_requested_overlap(function, choices, &Err(reason), envelope);
             }
-            Roles::Several { source } => source,
+            DraftRoles::Several { source } => source,
         };
         let mut new_layouts = layouts.clone();
         let split = partition::run(function, &mut new_layouts, target, choices);
@@ -132,7 +134,7 @@ impl Draft {
         envelope.log.push(partition::remark(function, split.as_ref()));
         check_requested_overlap(function, choices, &split, envelope)?;
         if let Err(reason) = split {
-            let mut draft = Draft::write_loops(function, schedules, Roles::Declined(reason), choices);
+            let mut draft = Draft::write_loops(function, schedules, DraftRoles::Declined(reason), choices);
             PASSES.iter().for_each(|(_, pass)| pass(&mut draft, function, layouts));
         }
         Ok(())

@@ -24,7 +24,7 @@ pub(crate) struct Node {
     pub(crate) op: OpId,
     pub(crate) cost: Cost,
     /// Whether the op is a copy that can be issued in an earlier iteration.
-    pub(crate) ahead: bool,
+    pub(crate) can_run_ahead: bool,
 }
 
 /// A dependence of the node `to` on the node `from`.
@@ -55,7 +55,7 @@ pub(crate) fn loops(function: &Function) -> Vec<OpId> {
 }
 
 /// The body of a `for` loop.
-pub(crate) fn region_of(function: &Function, op: OpId) -> Region {
+pub(crate) fn for_body(function: &Function, op: OpId) -> Region {
     function.body.ops[op].kind.core().and_then(Core::for_body).expect("only `for` loops are scheduled")
 }
 
@@ -69,9 +69,9 @@ pub(crate) fn all_touches(function: &Function, op: OpId) -> Vec<BufferTouch> {
 
 impl Graph {
     /// Builds the graph, or returns the reason the loop stays serial.
-    pub(crate) fn of(module: &Module, function: &Function, for_op: OpId, machine: &Machine) -> Result<Graph, String> {
+    pub(crate) fn build(module: &Module, function: &Function, for_op: OpId, machine: &Machine) -> Result<Graph, String> {
         let body = &function.body;
-        let region = region_of(function, for_op);
+        let region = for_body(function, for_op);
         let block = body.block_of(region);
         check_no_early_exit(function, block)?;
         if is_clc_loop(body, body.ops[for_op].kind.core(), Op::core) {
@@ -95,10 +95,10 @@ impl Graph {
                 let has_lookup = slice.iter().any(|op| is_lookup(function, *op));
                 cost.first_result = machine.copy_latency(bytes) + if has_lookup { machine.copy_latency(0) } else { 0 };
             }
-            Node { op, cost, ahead: slice.is_some() }
+            Node { op, cost, can_run_ahead: slice.is_some() }
         };
         let nodes: Vec<Node> = ops.iter().copied().zip(slices).map(node).collect();
-        if !nodes.iter().any(|node| node.ahead) {
+        if !nodes.iter().any(|node| node.can_run_ahead) {
             let reason = reasons.into_iter().next().unwrap_or_else(|| "it contains no asynchronous copy".into());
             return Err(reason);
         }
@@ -111,6 +111,7 @@ impl Graph {
         Ok(graph)
     }
 
+    /// Adds an edge whose minimum latency equals its latency.
     fn add_edge(&mut self, from: usize, to: usize, latency: u32, distance: u32) {
         self.edges.push(Edge { from, to, latency, min_latency: latency, distance });
     }
@@ -128,14 +129,14 @@ impl Graph {
         let carried: Vec<Option<usize>> =
             body.ops[terminator].kind.operands().iter().map(|value| producers.get(value).copied()).collect();
         let args = &body.blocks[block].args;
-        for to in (0..self.nodes.len()).filter(|to| !self.nodes[*to].ahead).collect::<Vec<_>>() {
+        for to in (0..self.nodes.len()).filter(|to| !self.nodes[*to].can_run_ahead).collect::<Vec<_>>() {
             for value in deep_operands(function, self.nodes[to].op) {
-                if let Some(&from) = producers.get(&value).filter(|from| !self.nodes[**from].ahead) {
+                if let Some(&from) = producers.get(&value).filter(|from| !self.nodes[**from].can_run_ahead) {
                     let latency = self.latency(function, from, to);
                     self.add_edge(from, to, latency, 0);
                 }
                 let arg = args.iter().skip(1).position(|arg| *arg == value);
-                if let Some(from) = arg.and_then(|arg| carried[arg]).filter(|from| !self.nodes[*from].ahead) {
+                if let Some(from) = arg.and_then(|arg| carried[arg]).filter(|from| !self.nodes[*from].can_run_ahead) {
                     let latency = self.latency(function, from, to);
                     self.add_edge(from, to, latency, 1);
                 }
@@ -161,7 +162,7 @@ impl Graph {
     /// Adds the edges from copies to their readers. Issue order keeps all other buffer accesses in order.
     fn add_copy_edges(&mut self, function: &Function) {
         let touched: Vec<Vec<BufferTouch>> = self.nodes.iter().map(|node| all_touches(function, node.op)).collect();
-        for from in (0..self.nodes.len()).filter(|from| self.nodes[*from].ahead).collect::<Vec<_>>() {
+        for from in (0..self.nodes.len()).filter(|from| self.nodes[*from].can_run_ahead).collect::<Vec<_>>() {
             let buffers = touched[from].iter().map(|touch| touch.buffer());
             for buffer in buffers {
                 let latency = self.nodes[from].cost.first_result;
@@ -174,7 +175,7 @@ impl Graph {
     /// Adds the edges between consecutive computing ops. They issue in order, and an arithmetic op occupies the warps for its issue
     /// cycles.
     fn add_issue_order_edges(&mut self) {
-        let computing_nodes: Vec<usize> = (0..self.nodes.len()).filter(|i| !self.nodes[*i].ahead).collect();
+        let computing_nodes: Vec<usize> = (0..self.nodes.len()).filter(|i| !self.nodes[*i].can_run_ahead).collect();
         let issue_cycles = |node: &Node| {
             let cycles = [Resource::MultiplyAdd, Resource::Integer].map(|unit| node.cost.uses.get(&unit).copied().unwrap_or(0));
             cycles.into_iter().fold(0, u32::saturating_add)
@@ -237,7 +238,7 @@ pub(crate) fn check_no_early_exit(function: &Function, block: Block) -> Result<(
 /// Returns the ops of the loop's body that compute a copy's address, in order, or the reason the copy cannot run ahead.
 pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
-    let block = body.block_of(region_of(function, for_op));
+    let block = body.block_of(for_body(function, for_op));
     let buffer = body.ops[copy].kind.effects().copied_to().expect("the op is a copy");
     check_sole_writer(function, block, copy, buffer)?;
     address_slice_of_read(function, block, copy)
@@ -299,9 +300,8 @@ fn check_sole_writer(function: &Function, block: Block, copy: OpId, buffer: Buff
             }
         }
     }
-    let in_loops_sharing_buffer = share_pipelines::loops_that_fill(function, buffer)
-        .into_iter()
-        .filter(|op| body.block_of(region_of(function, *op)) != block);
+    let in_loops_sharing_buffer =
+        share_pipelines::loops_that_fill(function, buffer).into_iter().filter(|op| body.block_of(for_body(function, *op)) != block);
     let in_loops_sharing_buffer: Vec<BufferTouch> = in_loops_sharing_buffer.flat_map(|op| all_touches(function, op)).collect();
     let all_accesses = body.walk(function.region).into_iter().flat_map(|op| touches(&body.ops[op].kind));
     let count_accesses = |touches: Vec<BufferTouch>| touches.iter().filter(|touch| touch.buffer() == buffer).count();

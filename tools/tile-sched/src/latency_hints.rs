@@ -10,12 +10,13 @@ use sched::{Function, Op};
 
 /// The highest hint that requests a shallow pipeline.
 const MAX_SHALLOW_HINT: u32 = 2;
-/// Minimum number of stages with which a copy can run ahead. A tensor memory MMA that may still read the previous stage adds one.
+/// Minimum number of stages with which a copy can run ahead. If a tensor memory MMA may still read the previous stage, the minimum
+/// is one higher.
 const MIN_STAGES: u32 = 2;
 
 /// Returns the largest pipeline depth for a loop whose latency hints are all low. Copies that are issued together share stages,
 /// so the limit applies to all of them.
-pub(crate) fn stages(function: &Function, block: Block) -> Option<u32> {
+pub(crate) fn depth_limit(function: &Function, block: Block) -> Option<u32> {
     use tileas::Op::{Copy, CopyView, TmaLoad};
     let latency_hint = |op: &OpId| match &function.body.ops[*op].kind {
         Op::Core(CopyView { latency, .. } | Copy { latency, .. } | TmaLoad { latency, .. }) => *latency,

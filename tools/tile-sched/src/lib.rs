@@ -62,10 +62,11 @@ macro_rules! pass {
     };
 }
 
+/// The passes of the tool, in order.
 pub const PASSES: &[Pass<Scheduling>] = &[
     pass!("pair-ctas", |state| pair_ctas::run(&mut state.file, run_later_passes)),
     pass!("share-pipelines", |state| share_pipelines::run(&mut state.file)),
-    pass!("loop-occupancy", |state| occupancy::in_loops(&mut state.file)),
+    pass!("loop-occupancy", |state| occupancy::raise_for_loops(&mut state.file)),
     pass!("prefetch-loads", |state| register_prefetch::run(&mut state.file)),
     pass!("analysis", |state| analysis::run(&mut state.file)),
     // A user may have edited a schedule, so the passes that use schedules check them first.
@@ -79,7 +80,8 @@ pub const PASSES: &[Pass<Scheduling>] = &[
     pass!("heap-and-print", |state| state.run_on_drafts(Phase::HeapAndPrint)),
     pass!("proxy-fences", |state| state.run_on_drafts(Phase::ProxyFences)),
     pass!("warp-roles", Scheduling::split_into_warp_roles),
-    pass!("pair-tails", |state| state.run_on_functions(|function, context| pair_ctas::finish(function, context.envelope))),
+    pass!("pair-tails", |state| state
+        .run_on_functions(|function, context| pair_ctas::complete_pair_pipelines(function, context.envelope))),
     pass!("multicast", |state| {
         state.run_on_functions(|function, context| multicast::run(function, context.layouts, context.envelope))
     }),
@@ -104,7 +106,7 @@ pub struct Scheduling {
     drafts: Option<Vec<Draft>>,
 }
 
-/// The file, except for the function that a pass rewrites.
+/// The parts of the file that a pass on one function may use in addition to the function.
 struct Context<'a> {
     layouts: &'a Arena<LayoutId, Layout>,
     envelope: &'a mut Envelope,
@@ -118,8 +120,8 @@ impl Scheduling {
 
     /// Runs a pass unless the file has already reached its phase.
     fn advance(&mut self, name: &'static str, run: fn(&mut Scheduling) -> Result<()>) -> Result<()> {
-        let phase = Phase::named(name).expect("each pass of tile-sched establishes the phase with its name");
-        let reached = Phase::of(&self.file.envelope);
+        let phase = Phase::from_name(name).expect("each pass of tile-sched establishes the phase with its name");
+        let reached = Phase::from_envelope(&self.file.envelope);
         if reached.is_some_and(|reached| reached >= phase) {
             return Ok(());
         }
@@ -180,7 +182,7 @@ impl Scheduling {
     /// The file in the state after the last pass. In a draft, the ids of ops are not in program order, because later passes refer to
     /// ops by id; the returned file has them in order.
     pub fn written_file(&self) -> Cow<'_, File<Module>> {
-        if !Phase::of(&self.file.envelope).is_some_and(Phase::is_draft) {
+        if !Phase::from_envelope(&self.file.envelope).is_some_and(Phase::is_draft) {
             return Cow::Borrowed(&self.file);
         }
         let mut file = self.file.clone();
@@ -205,9 +207,9 @@ fn run_later_passes(file: File<Module>) -> Result<File<Module>> {
     Ok(state.file)
 }
 
-/// Checks the schedules of a file whose loops are not written out yet.
+/// Checks the schedules of a file whose loops are not pipelined yet.
 pub fn check(file: &File<Module>) -> Result<()> {
-    match Phase::of(&file.envelope) {
+    match Phase::from_envelope(&file.envelope) {
         // No scheduled loops are left, and the verifier checked the file when it was read.
         Some(phase) if phase.has_pipelined_loops() => Ok(()),
         _ => check_schedule::check_schedules(file),
@@ -215,7 +217,7 @@ pub fn check(file: &File<Module>) -> Result<()> {
 }
 
 /// Converts a `.as` module to `.sched`, without any scheduling decision.
-pub fn start(input: &File<tileas::Module>, producer: &str) -> File<Module> {
+pub fn convert_to_sched(input: &File<tileas::Module>, producer: &str) -> File<Module> {
     let envelope = input.envelope.next::<Module>("start", producer);
     let tileas::Module { layouts, globals, functions } = input.payload.clone();
     let functions = functions.into_iter().map(|function| {

@@ -5,9 +5,9 @@ use crate::graph::Graph;
 use crate::resource_model::Resource;
 use std::collections::BTreeMap;
 
-/// Maximum number of intervals to try before the loop stays serial.
+/// Maximum number of intervals to try before the loop stays serial. Bounds the compile time.
 const MAX_INTERVALS: u32 = 64;
-/// Maximum number of placements per op, on average, before the scheduler gives up an interval.
+/// Maximum number of placements per op, on average, before the scheduler gives up an interval. Bounds the compile time.
 const MAX_PLACEMENTS_PER_OP: usize = 6;
 
 /// A modulo schedule of a loop. All fields are in cycles.
@@ -71,7 +71,7 @@ pub(crate) fn schedule(graph: &Graph) -> Option<ModuloSchedule> {
     for _ in 0..MAX_INTERVALS {
         if let Some(mut starts) = try_interval(graph, interval) {
             delay_ops(graph, interval, &mut starts);
-            let first = graph.nodes.iter().zip(&starts).filter(|(node, _)| !node.ahead).map(|(_, start)| *start).min()?;
+            let first = graph.nodes.iter().zip(&starts).filter(|(node, _)| !node.can_run_ahead).map(|(_, start)| *start).min()?;
             starts.iter_mut().for_each(|start| *start -= first);
             advance_copies(graph, interval, &mut starts);
             return Some(ModuloSchedule { interval, resource_bound, recurrence_bound, starts });
@@ -111,7 +111,7 @@ impl ReservationTable {
     }
 
     /// Reserves the resources that a node uses from `start` on.
-    pub(crate) fn take(&mut self, uses: &BTreeMap<Resource, u32>, start: i64, node: usize) {
+    pub(crate) fn reserve(&mut self, uses: &BTreeMap<Resource, u32>, start: i64, node: usize) {
         for (resource, cycles) in uses {
             self.reserved.entry(*resource).or_default().push((start, i64::from(*cycles), node));
         }
@@ -151,10 +151,10 @@ impl ReservationTable {
 fn delay_ops(graph: &Graph, interval: u32, starts: &mut [i64]) {
     let mut reservations = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
-        reservations.take(&node.cost.uses, starts[i], i);
+        reservations.reserve(&node.cost.uses, starts[i], i);
     }
     let end = starts.iter().copied().max().unwrap_or(0);
-    let (copies, computing): (Vec<usize>, Vec<usize>) = (0..starts.len()).rev().partition(|i| graph.nodes[*i].ahead);
+    let (copies, computing): (Vec<usize>, Vec<usize>) = (0..starts.len()).rev().partition(|i| graph.nodes[*i].can_run_ahead);
     for i in computing.into_iter().chain(copies) {
         let outgoing = graph.edges.iter().filter(|edge| edge.from == i && edge.to != i);
         let latest =
@@ -163,7 +163,7 @@ fn delay_ops(graph: &Graph, interval: u32, starts: &mut [i64]) {
         let uses = &graph.nodes[i].cost.uses;
         reservations.release(i);
         starts[i] = reservations.last_free(uses, latest, starts[i]).unwrap_or(starts[i]);
-        reservations.take(uses, starts[i], i);
+        reservations.reserve(uses, starts[i], i);
     }
 }
 
@@ -172,16 +172,16 @@ fn delay_ops(graph: &Graph, interval: u32, starts: &mut [i64]) {
 fn advance_copies(graph: &Graph, interval: u32, starts: &mut [i64]) {
     let mut reservations = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
-        reservations.take(&node.cost.uses, starts[i], i);
+        reservations.reserve(&node.cost.uses, starts[i], i);
     }
-    let reads = graph.edges.iter().filter(|edge| graph.nodes[edge.from].ahead).map(|edge| starts[edge.to]);
+    let reads = graph.edges.iter().filter(|edge| graph.nodes[edge.from].can_run_ahead).map(|edge| starts[edge.to]);
     let first_read = reads.min().unwrap_or(0);
-    for i in (0..starts.len()).filter(|i| graph.nodes[*i].ahead) {
+    for i in (0..starts.len()).filter(|i| graph.nodes[*i].can_run_ahead) {
         let stage = starts[i].div_euclid(i64::from(interval)) * i64::from(interval);
         let uses = &graph.nodes[i].cost.uses;
         reservations.release(i);
         starts[i] = reservations.first_free(uses, stage + first_read + 1, starts[i]).unwrap_or(starts[i]);
-        reservations.take(uses, starts[i], i);
+        reservations.reserve(uses, starts[i], i);
     }
 }
 
@@ -239,7 +239,7 @@ fn try_interval(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
             starts[other] = None;
             unplaced.push(other);
         }
-        reservations.take(uses, start, node);
+        reservations.reserve(uses, start, node);
         (starts[node], previous_start[node]) = (Some(start), Some(start));
     }
     None
@@ -251,9 +251,9 @@ mod tests {
     use crate::graph::{Edge, Node};
     use crate::resource_model::Cost;
 
-    fn node(uses: &[(Resource, u32)], ahead: bool) -> Node {
+    fn node(uses: &[(Resource, u32)], can_run_ahead: bool) -> Node {
         let uses: BTreeMap<Resource, u32> = uses.iter().copied().collect();
-        Node { op: base::ir::Op(0), cost: Cost { uses, first_result: 0, full_result: 0 }, ahead }
+        Node { op: base::ir::Op(0), cost: Cost { uses, first_result: 0, full_result: 0 }, can_run_ahead }
     }
     fn edge(from: usize, to: usize, latency: u32, distance: u32) -> Edge {
         Edge { from, to, latency, min_latency: latency, distance }

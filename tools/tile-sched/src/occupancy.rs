@@ -1,6 +1,6 @@
 //! Purpose: lower the register limit per thread so that more CTAs fit, in functions without MMAs whose live registers nearly allow
 //! it.
-//! Requires: placements for [`run`] (functions without loops); loops without schedules for [`in_loops`].
+//! Requires: placements for [`run`] (functions without loops); loops without schedules for [`raise_for_loops`].
 //! Establishes: an occupancy, unless an option sets it. The author's hint is the minimum.
 //! Preserves: the ops.
 //! See also: CUDA `__launch_bounds__` (`minBlocksPerMultiprocessor`), PTX `.minnctapersm`.
@@ -22,7 +22,7 @@ use core_dialect::persistent_loops::is_persistent;
 use sched::{Function, Module, Op};
 use tileas::{Layout, LayoutId, budget};
 
-/// Allocation granularity of registers per thread.
+/// Allocation granularity of registers per thread: an SM allocates registers to a warp in units of 256.
 const REGISTER_GRANULARITY: u32 = 8;
 /// Minimum register limit, in percent of the estimated registers.
 const MIN_PERCENT_OF_ESTIMATE: u32 = 75;
@@ -45,8 +45,8 @@ pub(crate) fn run(file: &mut File<Module>) -> base::diag::Result<()> {
     Ok(())
 }
 
-/// Raises the occupancy of functions with loops.
-pub(crate) fn in_loops(file: &mut File<Module>) -> base::diag::Result<()> {
+/// Raises the occupancy of functions with loops, before the loops are scheduled.
+pub(crate) fn raise_for_loops(file: &mut File<Module>) -> base::diag::Result<()> {
     let File { envelope, payload: Module { functions, layouts, .. } } = file;
     if !pipelines_loops(envelope)? || envelope.options.get("occupancy").is_some() {
         return Ok(());
@@ -66,6 +66,7 @@ struct ResidentCtas {
     needed_registers: u32,
 }
 
+/// Records the occupancy of a function and logs the decision.
 fn set_occupancy(function: &mut Function, resident_ctas: ResidentCtas, pass: &str, target: Target, envelope: &mut Envelope) {
     let ResidentCtas { ctas, needed_registers } = resident_ctas;
     function.attrs.program.occupancy = Some(ctas);

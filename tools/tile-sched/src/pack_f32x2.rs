@@ -68,7 +68,7 @@ fn select_ops_to_pack(function: &Function, layouts: &Arena<LayoutId, Layout>, ta
         if chosen[op.0 as usize] {
             let component = components.find(op.0 as usize);
             gain[component] += register_pairs(node.results[0]);
-            let converts_operands = converts_itself(body, &node.kind);
+            let converts_operands = scalar_form_accepts_halves(body, &node.kind);
             for operand in node.kind.operands().into_iter().filter(|operand| packed.insert(*operand)) {
                 gain[component] -= match producer(operand).map(|op| (op, &body.ops[op].kind)) {
                     Some((source, _)) if chosen[source.0 as usize] => 0,
@@ -97,7 +97,7 @@ fn select_ops_to_pack(function: &Function, layouts: &Arena<LayoutId, Layout>, ta
 }
 
 /// Returns whether the scalar form of an op accepts 16-bit operands, so that it needs no conversion, on targets that have `f32x2`.
-fn converts_itself(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
+fn scalar_form_accepts_halves(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
     let is_widened = |value: Value| body.defining_op(value).is_some_and(|op| widens(body, &body.ops[op].kind));
     match op {
         Op::Core(tileas::Op::Core(Core::Fma { a, b, .. })) => is_widened(*a) && is_widened(*b),

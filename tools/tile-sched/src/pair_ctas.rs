@@ -3,7 +3,7 @@
 //! Requires: a function whose loops are not scheduled yet.
 //! Establishes: `cta_pair`, halved buffers for right operands, and tensor maps whose TMA tiles fill these buffers; or a remark with
 //! the reason against a pair.
-//! Preserves: the op order; only buffers, maps and attributes change, until [`finish`] writes the producer's tail.
+//! Preserves: the op order; only buffers, maps and attributes change, until [`complete_pair_pipelines`] writes the producer's tail.
 //! See also: CUTLASS `SM100_MMA_F16BF16_2x1SM_SS`, PTX `tcgen05.mma.cta_group::2`.
 //!
 //! Later passes write the pipeline ops of a pair, and the hazard checker checks these ops. This pass first runs the later passes
@@ -83,7 +83,7 @@ struct PairedMma {
     rhs: Buffer,
     /// Whether the MMA reads `rhs` transposed.
     transposed: bool,
-    accumulators: [u32; 2],
+    accumulator_shape: [u32; 2],
 }
 
 /// Returns the function with halved right operands.
@@ -104,7 +104,7 @@ fn with_halved_operands(function: &Function, envelope: &Envelope) -> std::result
     for (buffer, dim) in halved_buffers(&paired) {
         halve_buffer(&mut paired, buffer, dim)?;
         let info = &paired.attrs.program.buffers[buffer];
-        Matrix::of(info, Operand::B, right_operands[&buffer])
+        Matrix::from_buffer(info, Operand::B, right_operands[&buffer])
             .ok_or_else(|| format!("{buffer}: half of it does not have a layout that MMAs can read"))?;
     }
     cta_pairs::check_cta_pair(&paired)?;
@@ -128,15 +128,15 @@ fn pairable_mmas(function: &Function) -> std::result::Result<Vec<PairedMma>, Str
                     continue;
                 };
                 let MmaOperand::Memory { buffer: acc, .. } = acc else { continue };
-                let accumulators = *buffers[*acc].shape.last_chunk().ok_or("an accumulator is not a matrix")?;
-                mmas.push(PairedMma { lhs: *lhs, rhs: *rhs, transposed: *transposed, accumulators });
+                let accumulator_shape = *buffers[*acc].shape.last_chunk().ok_or("an accumulator is not a matrix")?;
+                mmas.push(PairedMma { lhs: *lhs, rhs: *rhs, transposed: *transposed, accumulator_shape });
             }
             Op::Core(tileas::Op::TmemScale { .. }) => return Err("threads scale the accumulators between MMAs".into()),
             _ => {}
         }
     }
-    match mmas.iter().find(|mma| !suits_cta_pairs(mma.accumulators)) {
-        Some(PairedMma { accumulators: [m, n], .. }) => {
+    match mmas.iter().find(|mma| !suits_cta_pairs(mma.accumulator_shape)) {
+        Some(PairedMma { accumulator_shape: [m, n], .. }) => {
             Err(format!("a CTA pair cannot issue MMAs of {m} rows and {n} columns in each CTA"))
         }
         None if mmas.is_empty() => Err("the function has no tensor memory MMAs".into()),
@@ -210,7 +210,7 @@ fn halved_map_and_buffer(view: &View, full_map: &Map) -> Option<(Map, BufferInfo
 
 /// Completes the pipelines of a CTA pair. One thread of each warp of both CTAs signals the first CTA. The producer waits at its end
 /// until the MMAs have released every stage.
-pub(crate) fn finish(function: &mut Function, envelope: &Envelope) -> Result<()> {
+pub(crate) fn complete_pair_pipelines(function: &mut Function, envelope: &Envelope) -> Result<()> {
     if !function.attrs.program.cta_pair {
         return Ok(());
     }

@@ -10,7 +10,7 @@
 //! the loops directly inside them: their grid has only as many CTAs as run at a time. It also holds if threads need so many
 //! registers that few warps fit on an SM.
 
-use crate::graph::{address_slice_of_read, check_no_early_exit, loops, region_of};
+use crate::graph::{address_slice_of_read, check_no_early_exit, for_body, loops};
 use crate::materialize::{drop_token, mapped};
 use crate::occupancy::ENOUGH_WARPS;
 use crate::pipelining_options::pipelines_loops;
@@ -33,10 +33,12 @@ use tileas::{Type, budget};
 /// The registers for prefetched values are at most the register limit of a thread divided by this number.
 const BUDGET_DIVISOR: u32 = 4;
 
-/// A load that can be issued an iteration ahead, and the ops that its address needs.
+/// A load that can be issued an iteration ahead.
 struct Load {
     op: OpId,
+    /// The ops of the loop's body that compute the address.
     slice: Vec<OpId>,
+    /// Registers per thread that hold the loaded value.
     registers: u32,
 }
 
@@ -119,7 +121,7 @@ fn loops_of_persistent_kernel(function: &Function) -> Vec<OpId> {
 /// The loads of a loop that can be issued an iteration ahead.
 fn prefetchable_loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutId, Layout>) -> Vec<Load> {
     let body = &function.body;
-    let block = body.block_of(region_of(function, for_op));
+    let block = body.block_of(for_body(function, for_op));
     if is_clc_loop(body, body.ops[for_op].kind.core(), Op::core)
         || !has_no_loop_or_mma(function, for_op)
         || check_no_early_exit(function, block).is_err()
@@ -141,7 +143,7 @@ fn prefetchable_loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutI
 
 /// Returns whether a loop contains no other loop and no MMA; an MMA would hide the latency of loads.
 fn has_no_loop_or_mma(function: &Function, for_op: OpId) -> bool {
-    let inside = function.body.walk(region_of(function, for_op));
+    let inside = function.body.walk(for_body(function, for_op));
     !inside.into_iter().any(|op| {
         let kind = &function.body.ops[op].kind;
         matches!(kind, Op::Core(tileas::Op::Mma { .. })) || kind.core().is_some_and(Core::is_loop)
@@ -202,7 +204,7 @@ fn place_of(body: &Body<Op, Type>, op: OpId) -> (Block, usize) {
     place.expect("the loop is in a block")
 }
 
-/// Appends ops to a list.
+/// Appends the ops that prefetch a load to `out`.
 struct PrefetchWriter<'a> {
     body: &'a mut Body<Op, Type>,
     out: Vec<OpId>,

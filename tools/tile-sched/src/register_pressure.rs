@@ -17,7 +17,7 @@ pub(crate) fn estimated_min_registers(function: &Function, layouts: &Arena<Layou
 
 /// The maximum number of registers that live values occupy at once.
 fn max_live_registers(function: &Function, layouts: &Arena<LayoutId, Layout>, evaluation: Evaluation) -> u32 {
-    let liveness = RegisterLiveness::of(&function.body, function.region, evaluation);
+    let liveness = RegisterLiveness::analyse(&function.body, function.region, evaluation);
     let registers = liveness.live_registers(&function.body, |value| registers_of_value(function, layouts, value));
     registers.into_iter().max().unwrap_or(0)
 }

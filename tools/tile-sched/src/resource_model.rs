@@ -70,7 +70,7 @@ pub(crate) struct Cost {
 }
 
 impl Machine {
-    pub(crate) fn of(target: Target) -> Machine {
+    pub(crate) fn for_target(target: Target) -> Machine {
         Machine { target, rates: perf_model::rates(target) }
     }
 

@@ -16,16 +16,16 @@ const TRACED_ITERATIONS: i64 = 6;
 
 /// Returns the trace of a file whose loops are scheduled and not written out yet.
 pub fn trace(file: &File<Module>) -> Result<String> {
-    if Phase::of(&file.envelope).is_some_and(Phase::has_pipelined_loops) {
+    if Phase::from_envelope(&file.envelope).is_some_and(Phase::has_pipelined_loops) {
         return Err(Diagnostic::invalid("SC121", "no trace: the schedules of the file are already applied"));
     }
-    let machine = Machine::of(file.envelope.target()?);
+    let machine = Machine::for_target(file.envelope.target()?);
     let mut events = Vec::new();
     for (process, schedule) in file.payload.schedules.iter().enumerate() {
         let function = file.payload.functions.iter().find(|function| function.name == schedule.function);
         let scheduled_loop = function.and_then(|function| Some((function, *loops(function).get(schedule.index as usize)?)));
         let Some((function, for_op)) = scheduled_loop else { continue };
-        let graph = Graph::of(&file.payload, function, for_op, &machine)
+        let graph = Graph::build(&file.payload, function, for_op, &machine)
             .map_err(|reason| Diagnostic::invalid("SC121", format!("no trace of loop {}: {reason}", schedule.index)))?;
         let name = format!("{} loop {}, interval {}", schedule.function, schedule.index, schedule.interval);
         events.push(metadata_event("process_name", process, 0, &name));
@@ -50,6 +50,7 @@ pub fn trace(file: &File<Module>) -> Result<String> {
     Ok(format!("[\n{}\n]\n", events.join(",\n")))
 }
 
+/// Returns the event that names a process or a thread of the trace.
 fn metadata_event(kind: &str, process: usize, thread: usize, name: &str) -> String {
     let name = json_string(name);
     format!(r#"{{"name":"{kind}","ph":"M","pid":{process},"tid":{thread},"args":{{"name":{name}}}}}"#)

@@ -96,7 +96,7 @@ fn move_acquire_early(function: &mut Function, block: Block, scale: OpId) {
     let ops = ops_of_block(function, block);
     let Some(at) = ops.iter().position(|op| *op == scale) else { return };
     let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::TmemStore { .. }));
-    let is_acquired = |op: &OpId| matches!(body.ops[*op].kind, Op::PipelineAcquire { .. });
+    let is_acquire = |op: &OpId| matches!(body.ops[*op].kind, Op::PipelineAcquire { .. });
     let ops_after = &ops[at + 1..];
     let next_rescaling = ops_after.iter().position(|op| rescaled_accumulator(function, *op).is_some()).unwrap_or(ops_after.len());
     let Some(store) = ops_after[..next_rescaling].iter().position(is_store).map(|store| at + 1 + store) else { return };
@@ -104,7 +104,7 @@ fn move_acquire_early(function: &mut Function, block: Block, scale: OpId) {
     // The position after the commit of the rescaled accumulator.
     let target_index = at + 2;
     if acquire_index <= target_index
-        || !is_acquired(&ops[acquire_index])
+        || !is_acquire(&ops[acquire_index])
         || ops[target_index..acquire_index].iter().any(is_op_of_acquired_pipeline(function, ops[acquire_index]))
     {
         return;

@@ -8,7 +8,7 @@
 //! pipeline.
 
 use crate::buffer_accesses::{BufferTouch, touches};
-use crate::graph::{loops, region_of};
+use crate::graph::{for_body, loops};
 use crate::single_role_pipelines;
 use base::Block;
 use base::ir::{Op as OpId, Operation};
@@ -27,7 +27,7 @@ pub(crate) fn with_serial_schedules(function: &Function, all_schedules: &[LoopSc
     let own_schedules = all_schedules.iter().filter(|schedule| schedule.function == function.name).cloned();
     let mut own_schedules: Vec<LoopSchedule> = own_schedules.collect();
     for (index, for_op) in (0..).zip(loops(function)) {
-        let ops = &function.body.blocks[function.body.block_of(region_of(function, for_op))].ops;
+        let ops = &function.body.blocks[function.body.block_of(for_body(function, for_op))].ops;
         let by_tma = ops.iter().any(|op| buffer_filled_by_tma(&function.body.ops[*op].kind).is_some());
         if by_tma && own_schedules.iter().all(|schedule| schedule.index != index) {
             own_schedules.push(serial_schedule(function, index, ops.len() as u32 - 1));
@@ -68,7 +68,7 @@ pub(crate) fn is_nested(function: &Function, block: Block) -> bool {
 pub(crate) fn signal_barrier_bytes(function: &Function) -> u32 {
     let body = &function.body;
     let has_tma = |for_op: &OpId| {
-        let ops = &body.blocks[body.block_of(region_of(function, *for_op))].ops;
+        let ops = &body.blocks[body.block_of(for_body(function, *for_op))].ops;
         ops.iter().any(|op| buffer_filled_by_tma(&body.ops[*op].kind).is_some())
     };
     loops(function).iter().filter(|for_op| has_tma(for_op)).count() as u32 * 2 * PipelineInfo::BARRIER_BYTES
@@ -114,7 +114,7 @@ pub(crate) fn filled_alternately(function: &Function, block: Block) -> BTreeSet<
 
 /// Returns whether a loop of the function has copies that fill a buffer in alternation.
 pub(crate) fn has_alternating_copies(function: &Function) -> bool {
-    let body_of = |for_op: OpId| function.body.block_of(region_of(function, for_op));
+    let body_of = |for_op: OpId| function.body.block_of(for_body(function, for_op));
     loops(function).into_iter().any(|for_op| !filled_alternately(function, body_of(for_op)).is_empty())
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct TmaCopy {
     pub(crate) op: OpId,
     pub(crate) buffer: Buffer,
     /// The prefetch distance in iterations.
-    pub(crate) ahead: u32,
+    pub(crate) prefetch_distance: u32,
     /// Whether other copies of the loop also fill the buffer.
     pub(crate) alternating: bool,
     /// The first tensor memory MMA that reads the buffer, or `None` if threads read it.
@@ -132,10 +132,10 @@ pub(crate) struct TmaCopy {
     pub(crate) mmas_before: usize,
 }
 
-/// Copies that fill a pipeline together, in issue order.
+/// Copies that fill a stage of a pipeline together, in issue order. The fields that [`TmaCopy`] also has mean the same.
 pub(crate) struct CopyGroup {
     pub(crate) copies: Vec<(OpId, Buffer)>,
-    pub(crate) ahead: u32,
+    pub(crate) prefetch_distance: u32,
     pub(crate) alternating: bool,
     mma: Option<OpId>,
     mmas_before: usize,
@@ -153,7 +153,7 @@ impl CopyGroup {
     /// Returns whether the group has one stage and a prefetch distance of 0. Its copies then fill the stage in the iteration that
     /// reads it.
     fn is_single(&self) -> bool {
-        self.depth == 1 && self.ahead == 0
+        self.depth == 1 && self.prefetch_distance == 0
     }
 
     /// Returns whether both groups have one stage, no prefetch distance, and different first readers.
@@ -165,12 +165,13 @@ impl CopyGroup {
 /// Groups the copies of a loop, and adds their pipelines to the function.
 pub(crate) fn group_copies(attrs: &mut FunctionAttrs, copies: &[TmaCopy]) -> Vec<CopyGroup> {
     let mut groups: Vec<CopyGroup> = Vec::new();
-    for &TmaCopy { op, buffer, ahead, alternating, mma, mmas_before } in copies {
+    for &TmaCopy { op, buffer, prefetch_distance, alternating, mma, mmas_before } in copies {
         let depth = attrs.placements[buffer].depth;
         let drain = if mma.is_some() { Drain::Mma } else { Drain::Threads };
         let fits_group = |group: &&mut CopyGroup| {
-            let have_same_reader = ahead > 0 || group.mma == mma && (!group.is_single() || group.mmas_before == mmas_before);
-            (group.ahead, group.depth, group.drain) == (ahead, depth, drain)
+            let have_same_reader =
+                prefetch_distance > 0 || group.mma == mma && (!group.is_single() || group.mmas_before == mmas_before);
+            (group.prefetch_distance, group.depth, group.drain) == (prefetch_distance, depth, drain)
                 && have_same_reader
                 && !group.alternating
                 && !alternating
@@ -180,7 +181,7 @@ pub(crate) fn group_copies(attrs: &mut FunctionAttrs, copies: &[TmaCopy]) -> Vec
             // The pipeline is added once all buffers of the group are known.
             None => groups.push(CopyGroup {
                 copies: vec![(op, buffer)],
-                ahead,
+                prefetch_distance,
                 alternating,
                 mma,
                 mmas_before,
@@ -208,7 +209,7 @@ pub(crate) fn group_copies(attrs: &mut FunctionAttrs, copies: &[TmaCopy]) -> Vec
 pub(crate) fn loops_that_reuse_memory(function: &Function) -> impl Iterator<Item = Block> {
     let body = &function.body;
     loops(function).into_iter().filter_map(|for_op| {
-        let block = body.block_of(region_of(function, for_op));
+        let block = body.block_of(for_body(function, for_op));
         let staged_buffers: Vec<Buffer> =
             body.blocks[block].ops.iter().filter_map(|op| buffer_filled_by_tma(&body.ops[*op].kind)).collect();
         is_memory_used_before(function, for_op, &staged_buffers).then_some(block)

@@ -99,7 +99,7 @@ pub(crate) fn columns_overlap(function: &Function, accumulators: Buffer, operand
 
 /// Maps guest operands to the accumulators, or other operands, whose columns they occupy.
 fn find_hosts(function: &Function, doubled: &BTreeSet<Buffer>) -> BTreeMap<Buffer, Buffer> {
-    let accesses = TmemAccesses::of(function);
+    let accesses = TmemAccesses::collect(function);
     let columns = |buffer: &Buffer| function.attrs.program.buffers[*buffer].columns();
     let mut free_accumulators: Vec<Buffer> = accesses.loaded.keys().copied().filter(|buffer| !doubled.contains(buffer)).collect();
     let mut hosts = BTreeMap::new();
@@ -125,7 +125,7 @@ struct OperandLiveRange {
 
 impl OperandLiveRange {
     /// Returns `None` if ops of several blocks access the operand.
-    fn of(function: &Function, operand: Buffer) -> Option<OperandLiveRange> {
+    fn find(function: &Function, operand: Buffer) -> Option<OperandLiveRange> {
         let (body, blocks) = (&function.body, function.body.op_blocks());
         let stores = |op: &Op| matches!(op, Op::Core(tileas::Op::TmemStore { buffer, .. }) if *buffer == operand);
         let reads = |op: &Op| {
@@ -156,7 +156,7 @@ fn operand_hosts(function: &Function, operands: BTreeSet<Buffer>) -> Vec<(Buffer
     }
     let columns = |buffer: Buffer| function.attrs.program.buffers[buffer].columns();
     let mut live_ranges: Vec<(Buffer, OperandLiveRange)> =
-        operands.into_iter().filter_map(|buffer| Some((buffer, OperandLiveRange::of(function, buffer)?))).collect();
+        operands.into_iter().filter_map(|buffer| Some((buffer, OperandLiveRange::find(function, buffer)?))).collect();
     live_ranges.sort_by_key(|(buffer, _)| (std::cmp::Reverse(columns(*buffer)), *buffer));
     let mut host_of_guest: Vec<(Buffer, Buffer)> = Vec::new();
     for (index, (guest, live_range)) in live_ranges.iter().enumerate() {
@@ -188,7 +188,8 @@ struct TmemAccesses {
 }
 
 impl TmemAccesses {
-    fn of(function: &Function) -> TmemAccesses {
+    /// Collects the accesses of a function.
+    fn collect(function: &Function) -> TmemAccesses {
         let body = &function.body;
         let blocks = body.op_blocks();
         let mut accesses = TmemAccesses::default();

@@ -41,9 +41,9 @@ pub(crate) fn run(function: &mut Function, ping_pong_roles: BTreeMap<OpId, usize
         buffers.into_iter().map(|(buffer, kind)| (buffer, (add_pipeline(function, buffer, kind), kind))).collect();
     if !ping_pong_roles.is_empty() {
         let pipeline = single_role_pipelines::add(&mut function.attrs, Vec::new(), 1, Fill::Threads, Drain::Warps);
-        pipelines.insert(turn_id(function), (pipeline, PipelineKind::Turn));
+        pipelines.insert(ping_pong_id(function), (pipeline, PipelineKind::Turn));
     }
-    let (region, turn) = (function.region, turn_id(function));
+    let (region, turn) = (function.region, ping_pong_id(function));
     let mut pass = TmemPipelinePass { body: &mut function.body, pipelines, ping_pong_roles, turn, frames: Vec::new() };
     let entry = pass.body.block_of(region);
     let zero = pass.i32_constant(0);
@@ -73,7 +73,7 @@ enum PipelineKind {
 }
 
 /// A buffer id that no buffer has. In the maps from buffers to pipelines, it represents the ping-pong order.
-fn turn_id(function: &Function) -> Buffer {
+fn ping_pong_id(function: &Function) -> Buffer {
     Buffer(function.attrs.program.buffers.len() as u32)
 }
 
@@ -277,7 +277,7 @@ pub(crate) fn operands_in(function: &Function, block: Block) -> BTreeSet<Buffer>
     read.filter(|buffer| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
 }
 
-/// Adds the pipeline of a buffer. Its kind determines the [`Fill`] and [`Drain`].
+/// Adds the pipeline of a buffer. `kind` determines what fills and what drains it ([`Fill`], [`Drain`]).
 fn add_pipeline(function: &mut Function, buffer: Buffer, kind: PipelineKind) -> Pipeline {
     let attrs = &mut function.attrs;
     let (fill, drain) = match kind {
@@ -301,6 +301,7 @@ struct PipelinePhase {
 }
 
 impl PipelinePhase {
+    /// The stage, if there are several stages, and then the phase.
     fn values(self) -> impl Iterator<Item = Value> {
         self.stage.into_iter().chain([self.phase])
     }
@@ -344,7 +345,7 @@ struct TmemPipelinePass<'a> {
     body: &'a mut Body<Op, Type>,
     pipelines: BTreeMap<Buffer, (Pipeline, PipelineKind)>,
     ping_pong_roles: BTreeMap<OpId, usize>,
-    /// See [`turn_id`].
+    /// The id that represents the ping-pong order ([`ping_pong_id`]).
     turn: Buffer,
     /// The control-flow ops that enclose the current ops, outermost first.
     frames: Vec<PhaseFrame>,

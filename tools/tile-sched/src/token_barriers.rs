@@ -41,7 +41,7 @@ impl TokenOrdering {
     pub(crate) fn new(function: &Function, layouts: &Arena<LayoutId, Layout>) -> TokenOrdering {
         let has_copies = |layout: &Layout| layout.lane.contains(&0) || layout.warp.contains(&0);
         let shared_layouts = layouts.values().map(has_copies).collect();
-        let orders = TokenOrders::of(function, &token_order::global_accesses(function));
+        let orders = TokenOrders::analyse(function, &token_order::global_accesses(function));
         TokenOrdering { shared_layouts, orders, since_barrier: BTreeSet::new(), distances: BTreeMap::new() }
     }
 
@@ -113,7 +113,7 @@ impl TokenOrdering {
         if !body.ops[op].kind.core().is_some_and(Core::is_loop) {
             return;
         }
-        self.distances.insert(op, Rc::new(IterationDistance::of(function, op)));
+        self.distances.insert(op, Rc::new(IterationDistance::analyse(function, op)));
         self.since_barrier.extend(
             accesses_in_regions(body, &body.ops[op].kind.regions())
                 .map(|inner| EarlierAccess { op: inner, iteration_of: Some(op) }),

@@ -1,17 +1,18 @@
-//! Schedules a matmul loop, and checks the decisions, the edits that a user may make, and the edits that the checks refuse.
+//! Schedules a matmul loop. Checks the decisions, the edits that a user may make, and the edits that the checks refuse.
 
 use base::ir::Operation;
 use base::{Envelope, File, Locations, Payload, Source};
 use sched::{Module, Op, Phase};
-use tile_sched::{PASSES, Scheduling, start};
+use tile_sched::{PASSES, Scheduling, convert_to_sched};
 
 /// A matmul of f16 with 32 x 32 x 32 tiles, for sm_80.
 fn matmul_program() -> File<tileas::Module> {
     File::read(include_bytes!("matmul.as"), "matmul.as").unwrap()
 }
 
+/// Returns the matmul after the pass that establishes `phase`.
 fn scheduled_until(phase: Phase) -> File<Module> {
-    let mut file = start(&matmul_program(), "test");
+    let mut file = convert_to_sched(&matmul_program(), "test");
     resume(&mut file, phase).unwrap();
     file
 }
@@ -24,20 +25,21 @@ fn resume(file: &mut File<Module>, phase: Phase) -> base::diag::Result<()> {
     Ok(())
 }
 
+/// Writes a file as text and reads the text.
 fn reparsed(file: &File<Module>) -> File<Module> {
     let text = file.write(base::envelope::Form::Text).unwrap();
     File::read(&text, "again").unwrap()
 }
 
-/// Each pass establishes the phase with its name, so the two lists are one.
+/// Each pass establishes the phase with its name, so the two lists are equal.
 #[test]
 fn passes_are_the_phases_of_the_format() {
     let names: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
     assert_eq!(names, Phase::ALL.iter().map(|phase| phase.name()).collect::<Vec<_>>());
 }
 
-/// A file of any phase is valid, and its text continues to the same result. Only the drafts between `pipeline-loops` and
-/// `warp-roles` cannot be continued.
+/// The text form of a file of any phase is valid, and the remaining passes compute the same result from the text. Only from the
+/// drafts between `pipeline-loops` and `warp-roles` no pass can continue.
 #[test]
 fn every_phase_is_valid_and_continues() {
     for phase in Phase::ALL {
@@ -99,8 +101,8 @@ fn infeasible_schedules_are_refused_with_the_op() {
     assert!(message.contains("op 3 (shared_load)") || message.contains("op 2 (shared_load)"), "{message}");
 }
 
-/// Returns the error for the materialized program without the ops that `drop` selects.
-fn without(drop: impl Fn(&Op) -> bool) -> String {
+/// Returns the error of the hazard checker for the materialized program without the ops that `drop` selects.
+fn error_without(drop: impl Fn(&Op) -> bool) -> String {
     let mut file = scheduled_until(Phase::Materialize);
     let body = &mut file.payload.functions[0].body;
     let dropped: Vec<_> = body.ops.iter().filter(|(_, node)| drop(&node.kind)).map(|(op, _)| op).collect();
@@ -124,11 +126,11 @@ fn hazard_checked(file: &File<Module>) -> base::diag::Result<()> {
 
 #[test]
 fn the_hazard_checker_detects_missing_waits_barriers_and_stages() {
-    let message = without(|op| matches!(op, Op::CopyWait { .. }));
+    let message = error_without(|op| matches!(op, Op::CopyWait { .. }));
     assert!(message.contains("before its copy was waited for"), "{message}");
-    let message = without(|op| matches!(op, Op::Barrier { .. }));
+    let message = error_without(|op| matches!(op, Op::Barrier { .. }));
     assert!(message.contains("before a barrier after"), "{message}");
-    // Loads read the stage that the block fills.
+    // Make the loads read the stage that their block fills.
     let mut file = scheduled_until(Phase::Materialize);
     let body = &mut file.payload.functions[0].body;
     for block in body.blocks.values() {
@@ -144,7 +146,7 @@ fn the_hazard_checker_detects_missing_waits_barriers_and_stages() {
     assert!(message.contains("stage"), "{message}");
 }
 
-/// The limits bound the hazard checker's abstract execution and the scheduler's unrolling for extreme stages and cycles.
+/// Extreme stages and cycles are rejected, because they would make abstract execution and unrolling too slow.
 #[test]
 fn stages_and_cycles_have_limits() {
     let message = refusal_message(|module| module.schedules[0].entries[4].stage = u32::MAX);

@@ -9,7 +9,7 @@ use simulator::hidden::{self, TensorMapSources};
 use simulator::program::Program;
 use simulator::{Delivery, ExecutionMode, Fault, Global, LaunchSizes, Machine, Options, Races, decode};
 
-/// Runs one kernel of a module.
+/// Runs the kernel that the command line selects, and writes its outputs, printed text and statistics.
 pub(crate) fn run(
     session: &Session,
     module: &ptx::Module,
@@ -61,8 +61,8 @@ pub(crate) fn run(
     }
     arguments.launch.finish(&call, |buffer| machine.global.region(&buffer.name))?;
     result.map_err(as_diagnostic)?;
-    let breaches = machine.breaches.iter().filter(|_| options.races != Races::Ignore);
-    for fault in machine.race.iter().chain(breaches) {
+    let violations = machine.violations.iter().filter(|_| options.races != Races::Ignore);
+    for fault in machine.race.iter().chain(violations) {
         let mut warning = fault.diagnostic(file, text);
         warning.severity = Severity::Warning;
         session.report(&warning);
@@ -70,7 +70,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Returns global memory with the buffers of the launch and the variables of the module.
+/// Returns a global memory that contains the buffers of the launch and the variables of the module.
 fn global_memory(program: &Program, call: &Call) -> Global {
     let mut global = Global::default();
     for buffer in &call.launch.buffers {

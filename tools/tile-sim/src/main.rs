@@ -1,7 +1,7 @@
 //! `tile-sim`: executes PTX on the CPU.
 //!
-//! The crate `simulator` executes the PTX, and documents the faults that it detects. This crate has the command line and reads and
-//! writes the files.
+//! The crate `simulator` executes the PTX, and documents the faults that it detects. This crate parses the command line, and reads
+//! and writes the files.
 
 mod launch;
 
@@ -78,7 +78,7 @@ enum RacesArgument {
     Ignore,
 }
 
-/// Parses the threads of a CTA along x, y and z; missing dimensions are 1.
+/// Parses the numbers of threads of a CTA along x, y and z. A missing number is 1.
 fn parse_block(text: &str) -> std::result::Result<[u32; 3], String> {
     let mut dims = [1; 3];
     for (index, part) in text.split(',').enumerate() {
@@ -92,6 +92,7 @@ fn main() -> std::process::ExitCode {
     common::runner::<Arguments>(&ABOUT, run)
 }
 
+/// Reads the PTX, and runs one of its kernels unless the command line asks only for a verification.
 fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let input = session.input()?;
     let (module, text) = ptx::open(&input.bytes, &input.name)?;

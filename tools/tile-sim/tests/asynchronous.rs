@@ -1,5 +1,5 @@
-//! The rules for asynchronous work and proxies. The tests run correct programs and faulty variants, most of them with the earliest
-//! and the latest permitted delivery.
+//! The rules for asynchronous work and proxies. Each test runs a correct program and faulty variants. Most tests run the programs
+//! twice: asynchronous work completes as early as permitted in the first run, and as late as permitted in the second run.
 
 mod support;
 
@@ -16,7 +16,8 @@ fn asynchronous_copies_need_a_wait() {
     check_rule("SIM031", &ptx, "cp.async.commit_group;\n", "", &["--delivery", "late"]);
 }
 
-/// One thread copies 256 bytes in, all threads wait, each adds one, and one thread copies the result out.
+/// Thread 0 copies 256 bytes to shared memory. All threads wait, and each thread adds 1 to a word. Thread 0 copies the result to
+/// global memory.
 const BULK_COPIES: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+512], %r3;\nbar.sync 0;\n\
     mov.b32 %r9, 256;\n@%p1 bra W;\nmbarrier.arrive.expect_tx.shared.b64 _, [smem+512], %r9;\n\
     cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [smem], [%rd1], 256, [smem+512];\n\
@@ -35,14 +36,15 @@ fn bulk_copies() {
     }
     let wait = "mbarrier.try_wait.parity.shared.b64 %p2, [smem+512], %r4;\n@!%p2 bra W;\n";
     check_rule("SIM035|SIM036", &ptx, wait, "", &["--delivery", "early"]);
-    // try_wait may fail spuriously, so it needs a loop.
+    // `mbarrier.try_wait` may return false before the phase is complete, so a program must repeat it in a loop.
     check_rule("SIM031|SIM035", &ptx, "@!%p2 bra W;\n", "", &["--delivery", "late"]);
     check_rule("SIM032", &ptx, "cp.async.bulk.wait_group.read 0;\n", "", &["--delivery", "late"]);
     check_rule("SIM040", &ptx, "%r9, 256", "%r9, 272", &[]);
     check_rule("SIM071", &ptx, "[%rd1], 256, [smem", "[%rd1], 250, [smem", &[]);
 }
 
-/// Two TMA copies fill a stage. The second copy must wait until the threads have read the data of the first.
+/// Two bulk copies fill the same bytes of shared memory. The second copy must wait until the threads have read the data of the
+/// first copy.
 #[test]
 fn a_stage_is_released_before_reuse() {
     let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\nmov.b32 %r10, 32;\n\
@@ -70,7 +72,7 @@ fn a_stage_is_released_before_reuse() {
             "",
             &["--delivery", delivery],
         );
-        // The barriers must be initialised before the other warp uses them in every interleaving.
+        // Without the CTA barrier, the other warp can use the mbarriers before their initialisation.
         check_rule("SIM035", &ptx, "I:\nbar.sync 0;\n", "I:\n", &["--delivery", delivery]);
     }
 }
@@ -97,7 +99,8 @@ fn accumulators_are_not_accessed_before_the_wait() {
     }
 }
 
-/// An MMA of ones in tensor memory, 128 by 32 by 16, and a load of the result.
+/// An MMA of shape 128 by 32 by 16, whose operands are ones in shared memory and whose accumulator is in tensor memory. Each thread
+/// loads an element of the result.
 const TENSOR_MEMORY_MMA: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+8192], %r3;\n\
     shl.b32 %r4, %r1, 5;\nadd.s32 %r5, %r2, %r4;\nmov.b32 %r6, 0x3c003c00;\n\
     st.shared.v4.b32 [%r5], {%r6, %r6, %r6, %r6};\nst.shared.v4.b32 [%r5+16], {%r6, %r6, %r6, %r6};\n\
@@ -133,7 +136,7 @@ fn tensor_memory() {
     check_rule("SIM080", &ptx, "mov.b32 %r7, 32;", "mov.b32 %r7, 33;", &[]);
 }
 
-/// NVIDIA's compilers violate these rules, so violations are warnings unless races are errors.
+/// PTX from NVIDIA's compilers violates these rules. A violation is therefore a warning, unless `--races` is `error`.
 #[test]
 fn rules_that_other_compilers_violate_are_warnings() {
     let warp_group = warp_group();
@@ -144,7 +147,7 @@ fn rules_that_other_compilers_violate_are_warnings() {
         ("SIM020", guard.replace("mov.b32 %r3, 1;\n", ""), 0),
         ("SIM030", tensor.replace("fence.proxy.async.shared::cta;\n", ""), 16f32.to_bits()),
         ("SIM037", warp_group.replace(fence, &format!("{fence}add.s32 %r102, %r102, 0;\n")), 17f32.to_bits()),
-        // The address of every warp has lane 0, but the warp accesses its own lanes.
+        // Every warp uses an address with lane 0, but the hardware accesses the lanes of the warp.
         ("SIM081", tensor.replace("%r1, 96", "%r1, 0"), 16f32.to_bits()),
     ];
     for (code, ptx, expected) in cases {
@@ -158,7 +161,7 @@ fn rules_that_other_compilers_violate_are_warnings() {
     }
 }
 
-/// A generic-proxy write must be fenced before TMA overwrites it.
+/// A proxy fence must follow a write of the generic proxy before TMA overwrites the same bytes.
 #[test]
 fn a_write_before_an_asynchronous_write() {
     let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\nst.shared.b32 [%r2], %r3;\n\
@@ -172,7 +175,7 @@ fn a_write_before_an_asynchronous_write() {
     }
 }
 
-/// An MMA of ones by a warp group: each accumulator starts at one and becomes 17.
+/// Returns PTX in which a warp group executes an MMA of ones. Each accumulator starts at 1 and becomes 17.
 fn warp_group() -> String {
     let registers: Vec<String> = (100..104).map(|n| format!("%r{n}")).collect();
     let registers = registers.join(", ");
@@ -209,7 +212,7 @@ fn all_warps_of_a_group_issue_the_same_wgmma() {
     assert!(broken.errors.contains("waits for warps [3] of its group"), "{}", broken.errors);
 }
 
-/// A `wgmma` reads its operands until the wait that covers it.
+/// A `wgmma` reads its operands until the `wgmma.wait_group` that waits for it.
 #[test]
 fn wgmma_operands_are_not_written_before_the_wait() {
     let late = ["--delivery", "late"];
@@ -238,7 +241,7 @@ fn uninitialised_tensor_memory_is_not_read() {
     check_rule("SIM020", &ptx, "[%r14+31]", "[%r14+32]", &[]);
 }
 
-/// Warps 0 and 4 access the same lanes: one stores, the other loads, then the first stores again.
+/// Warps 0 and 4 access the same lanes of tensor memory. Warp 0 stores, warp 4 loads, and then warp 0 stores again.
 const HANDOFF: &str = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r7, 32;\nsetp.lt.u32 %p2, %r1, 128;\n\
     @%p1 bra A;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], %r7;\n\
     tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\nA:\nbar.sync 0;\nld.shared.b32 %r8, [smem];\n\
@@ -264,7 +267,7 @@ fn tensor_memory_is_fenced_between_warps() {
         check_rule("SIM038", &ptx, "tcgen05.fence::after_thread_sync;\n", "", &options);
         check_rule("SIM038", &ptx, "bar.sync 1;\n", "", &options);
         check_rule("SIM033", &ptx, "tcgen05.wait::ld.sync.aligned;\n", "", &options);
-        // The loading warp ignores the value, and the other warp overwrites it.
+        // Warp 4 does not use the loaded value, and warp 0 overwrites the tensor memory.
         let unused = ptx.replace("st.global.b32 [%rd1], %r9;\n", "");
         check_rule("SIM038", &unused, "tcgen05.wait::ld.sync.aligned;\n", "", &options);
         for fence in ["tcgen05.fence::before_thread_sync;\n", "tcgen05.fence::after_thread_sync;\n"] {

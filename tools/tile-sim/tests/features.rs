@@ -1,4 +1,5 @@
-//! Features of PTX from other compilers: launch sizes, rounding, cluster launch control, modified tensor maps, statistics.
+//! Features of PTX from other compilers, such as launch sizes, rounding, cluster launch control and modified tensor maps. Also
+//! tests the statistics.
 
 mod support;
 
@@ -10,7 +11,7 @@ fn run_case(ptx: &str, grid: u32, options: &[&str]) -> Outcome {
     outcome
 }
 
-/// Returns `%r10` (32 bits) or `%rd10` (64 bits) after the instructions of `body`.
+/// Executes the instructions of `body`. Returns the value of `%r10` for 32 bits, or of `%rd10` for 64 bits.
 fn result_of(body: &str, bits: u32) -> u64 {
     let name = if bits == 64 { "%rd10" } else { "%r10" };
     let ptx = kernel("sm_90", 1, 64, &format!("{body}\nst.global.b{bits} [%rd1], {name};"));
@@ -59,7 +60,7 @@ fn dot_products_of_halves_and_bytes() {
     }
 }
 
-/// A function returns the sum and the difference of two numbers in one array; another array contains the numbers.
+/// A function takes two numbers in an array. It returns the sum and the difference of the numbers in another array.
 #[test]
 fn calls_pass_and_return_byte_arrays() {
     let function = ".func (.param .align 8 .b8 out[16]) both(.param .align 8 .b8 in[12], .param .b32 third) {\n\
@@ -147,7 +148,8 @@ fn dynamic_shared_memory() {
     assert_eq!(run(&ptx, &["--dynamic-shared", "1000000"]).code, 1);
 }
 
-/// The first cluster steals the other clusters of the grid. For each CTA, the executing CTA stores its own index plus 1000.
+/// The first cluster cancels the launch of the other clusters of the grid and executes their work. For each CTA index, the
+/// executing CTA stores its own index plus 1000.
 const STEAL_CLUSTERS: &str = "mov.u32 %r10, %ctaid.x;\nmov.u32 %r11, %r10;\nmov.b32 %r3, 1;\nmbarrier.init.shared.b64 [smem+16], %r3;\n\
     mov.b32 %r4, 0;\nNEXT:\nmul.wide.u32 %rd2, %r11, 4;\nadd.s64 %rd3, %rd1, %rd2;\nadd.s32 %r12, %r10, 1000;\nst.global.b32 [%rd3], %r12;\n\
     fence.proxy.async.shared::cta;\nmbarrier.arrive.expect_tx.shared.b64 _, [smem+16], 16;\n\
@@ -167,8 +169,8 @@ fn clusters_are_stolen() {
     assert_eq!(output_word(&run_case(&part, 3, &[]), 2), 1000);
 }
 
-/// Runs a kernel that writes the tensor map of `recipe` to the end of the buffer, applies the PTX `change` to the map, and copies
-/// 32 words with the PTX `copy`.
+/// Runs a kernel that writes the tensor map of `recipe` to the end of the buffer. The kernel then changes the map with the PTX
+/// `change`, and copies 32 words with the PTX `copy`.
 fn copy_with_map(change: &str, copy: &str, recipe: &str) -> Outcome {
     let body = format!(
         "mov.b32 %r3, 1;\nmbarrier.init.shared.b64 [smem+512], %r3;\nadd.s64 %rd10, %rd1, 896;\n{}{change}fence.proxy.async;\n\
@@ -202,7 +204,7 @@ fn tensor_maps_are_changed() {
     (0..4).for_each(|row| assert_tile_row(&replaced, row, &|row, column| if column < 6 { 16 + (row + 1) * 8 + column } else { 0 }));
 }
 
-/// A map is created in shared memory and copied to the CTA's private global memory.
+/// The kernel writes a map to shared memory, and copies the map to the private global memory of the CTA.
 #[test]
 fn tensor_maps_are_copied() {
     let store_map_to_shared: String = (0..16)
@@ -244,7 +246,8 @@ fn gather4_copies_four_rows() {
     }
 }
 
-/// Independent CTAs run on all cores, and the results equal those of a sequential run.
+/// `tile-sim` runs independent CTAs in parallel. The results and the statistics equal the results and the statistics of a
+/// sequential run.
 #[test]
 fn independent_ctas_run_in_parallel() {
     let body = "mov.u32 %r3, %ctaid.x;\nmul.wide.u32 %rd2, %r3, 4;\nadd.s64 %rd3, %rd1, %rd2;\nld.global.b32 %r4, [%rd3];\n\
@@ -281,7 +284,7 @@ fn loops_are_counted() {
     }
 }
 
-/// Alignments of up to 2^30 bytes are valid, as for ptxas.
+/// Like ptxas, `tile-sim` accepts alignments of up to 2^30 bytes.
 #[test]
 fn globals_may_have_large_alignments() {
     for (align, code) in [(1u64 << 28, 0), (1 << 30, 0), (1 << 31, 1)] {

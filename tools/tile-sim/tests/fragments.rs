@@ -1,6 +1,6 @@
-//! Register fragments of every shape of `mma`, `ldmatrix`, `stmatrix`, `movmatrix`, `wgmma` and `tcgen05.ld/st`, checked against
-//! the formulas of the PTX ISA. The formulas are transcribed here independently, by fragment element (low to high) as in the ISA,
-//! and share nothing with the code under test.
+//! Register fragments of every shape of `mma`, `ldmatrix`, `stmatrix` and `movmatrix`. The tests compare the simulator with the
+//! formulas of the PTX ISA. As in the ISA, each formula gives the position of a fragment element, from the lowest element on. The
+//! formulas share no code with the simulator.
 
 mod support;
 
@@ -10,15 +10,15 @@ use support::registers::*;
 // Fragments of `mma`: the position of element `i` of lane `l`. As in the PTX ISA, `g` is the group ID of the lane, and `t` is its
 // thread ID in the group.
 
-/// The group ID of lane `l`: a group is four neighbouring lanes.
+/// Returns the group ID of lane `l`. A group consists of four neighbouring lanes.
 const fn g(l: usize) -> usize {
     l >> 2
 }
-/// The thread ID of lane `l` in its group, from 0 to 3.
+/// Returns the thread ID of lane `l` in its group, from 0 to 3.
 const fn t(l: usize) -> usize {
     l % 4
 }
-/// The row offset of an element: 0 in the upper eight rows, 8 in the lower eight.
+/// Returns the row offset of an element: 0 in the upper eight rows, 8 in the lower eight rows.
 const fn row_half(is_upper: bool) -> usize {
     if is_upper { 0 } else { 8 }
 }
@@ -60,13 +60,17 @@ const B_K256: FragmentPosition = |l, i| (t(l) * 32 + (i & 31) + if i < 32 { 0 } 
 const C_M8: FragmentPosition = |l, i| (g(l), t(l) * 2 + i);
 const C_M16: FragmentPosition = |l, i| (g(l) + row_half(i < 2), t(l) * 2 + (i & 1));
 
+/// A form of `mma` whose N extent is 8.
 struct Mma {
     m: usize,
     k: usize,
+    /// The type of A and the positions of its elements.
     a: (Type, FragmentPosition),
+    /// The type of B and the positions of its elements.
     b: (Type, FragmentPosition),
-    /// The accumulator's PTX type and its bits.
+    /// The PTX type of the accumulator, and the bits of an element.
     d: (&'static str, usize),
+    /// The positions of the elements of the accumulator.
     c: FragmentPosition,
     /// A `.kind` modifier, or the operation of an MMA of single bits.
     kind: &'static str,
@@ -173,8 +177,8 @@ fn mma_shapes() {
     }
 }
 
-/// One of the two thread pairs of a lane group provides the scales of a row of A. One of the four threads of a group provides the
-/// scales of a column of B.
+/// An operand selects the thread pair of a lane group that provides the scales of a row of A. Another operand selects the thread of
+/// a lane group that provides the scales of a column of B.
 #[test]
 fn mma_with_scales() {
     let forms = [
@@ -187,7 +191,7 @@ fn mma_with_scales() {
             let mut registers = Registers::new(12);
             let left = fill_fragment(&mut registers, 0, (ty, a), (16, k), 1);
             let right = fill_fragment(&mut registers, 4, (ty, b), (k, 8), 2);
-            // Registers 6 and 7 hold the scales. Each byte of each lane is another power of two.
+            // Registers 6 and 7 contain the scales, which are powers of two. The exponent depends on the lane and on the byte.
             let power = |lane: usize, byte: usize, salt: usize| (lane * 3 + byte * 5 + salt) % 3;
             for lane in 0..32 {
                 for byte in 0..4 {
@@ -228,7 +232,7 @@ fn mma_with_scales() {
     }
 }
 
-/// `ldmatrix`: lane `i` addresses row `i`. Each element encodes its row and its position in the row.
+/// For `ldmatrix`, lane `i` addresses row `i`. The value of each element depends on its row and on its position in the row.
 #[test]
 fn ldmatrix_shapes() {
     // Modifiers, matrices, rows per matrix, registers per matrix, bits of an element in memory and in a register, and the function

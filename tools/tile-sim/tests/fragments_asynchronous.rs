@@ -5,16 +5,19 @@ mod support;
 use support::kernel;
 use support::registers::*;
 
-/// The layout of a matrix in shared memory: the byte offset of each element, and the swizzle, leading offset and stride offset (in
-/// bytes) of its descriptor.
+/// The layout of a matrix in shared memory: the byte offset of each element, and the fields of its matrix descriptor.
 struct Layout {
     name: &'static str,
     /// Whether the contiguous dimension is M or N instead of K.
     is_mn_major: bool,
+    /// The swizzle mode in bits 62 and 63 of the descriptor.
     swizzle: u64,
+    /// The leading-dimension byte offset of the descriptor.
     leading: u64,
+    /// The stride-dimension byte offset of the descriptor.
     stride: u64,
-    /// K-major: (row, byte along K) to offset. MN-major: (byte along the rows, K index) to offset.
+    /// The function that returns the byte offset of an element. If `is_mn_major` is false, its arguments are the row and the byte
+    /// offset along K. Otherwise, its arguments are the byte offset along the rows and the K index.
     position: fn(usize, usize) -> usize,
 }
 
@@ -24,7 +27,8 @@ const fn swizzled(address: usize, mask: usize) -> usize {
 }
 
 const LAYOUTS: &[Layout] = &[
-    // Eight rows of 16 bytes are contiguous. The second 16 bytes are 2048 bytes away, the next eight rows 128 bytes.
+    // Eight rows of 16 bytes are contiguous. The next 16 bytes along K start 2048 bytes later, and the next eight rows 128 bytes
+    // later.
     Layout {
         name: "rows, no swizzle",
         is_mn_major: false,
@@ -57,7 +61,8 @@ const LAYOUTS: &[Layout] = &[
         stride: 1024,
         position: |row, byte| swizzled(row * 128 + byte, 7),
     },
-    // MN-major: 128 bytes along the rows for eight K indices are contiguous. The next 128 bytes along the rows are 2048 bytes away.
+    // MN-major: 128 bytes along the rows for eight K indices are contiguous. The next 128 bytes along the rows start 2048 bytes
+    // later.
     Layout {
         name: "columns of 128 bytes",
         is_mn_major: true,
@@ -88,7 +93,7 @@ fn shared_memory_image(ty: Type, (m, n): (usize, usize), k: usize, layout: &Layo
     (words_of(&bytes), a, b)
 }
 
-/// Bytes of the half of shared memory that holds one matrix.
+/// Bytes of the half of shared memory that contains a matrix.
 const HALF_BYTES: usize = 32768;
 
 /// Returns the position of element `i` of a lane's accumulator: its row among the 16 rows of the warp, and its column.
@@ -104,11 +109,14 @@ fn a_register_position(ty: Type, lane: usize, i: usize) -> (usize, usize) {
     (g + 8 * (register % 2), register / 2 * 4 * per + t * per + i % per)
 }
 
+/// Returns PTX that sets a register to the matrix descriptor of a matrix at a shared-memory address.
 fn descriptor_text(register: &str, address: &str, layout: &Layout) -> String {
     let constant = (layout.leading >> 4) << 16 | (layout.stride >> 4) << 32 | layout.swizzle << 62;
     format!("shr.u32 %r20, {address}, 4;\ncvt.u64.u32 {register}, %r20;\nor.b64 {register}, {register}, {constant:#x};\n")
 }
 
+/// Runs a `wgmma` with an N extent of `n`, and checks every element of the result. `d` is the PTX type of the accumulator and the
+/// bits of an element.
 fn check_wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_registers: bool) {
     let k = 256 / ty.bits;
     let (image, a, b) = shared_memory_image(ty, (64, n), k, layout);
@@ -122,7 +130,7 @@ fn check_wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_re
     };
     let left = if left_in_registers { register_list(30, 4) } else { "%rd20".into() };
     let name = format!("wgmma.mma_async.sync.aligned.m64n{n}k{k}.{}.{1}.{1}", d.0, ty.name);
-    // A thread's registers of A come after the image, in fragment order.
+    // If A is in registers, the input contains the registers of each thread after the image of shared memory.
     let body = format!(
         "{}add.s32 %r21, %r2, {HALF_BYTES};\n{}{}shl.b32 %r22, %r1, 4;\ncvt.u64.u32 %rd2, %r22;\nadd.s64 %rd2, %rd2, %rd1;\n\
          add.s64 %rd2, %rd2, {};\n{}mul.lo.u32 %r3, %r1, {};\ncvt.u64.u32 %rd3, %r3;\nadd.s64 %rd3, %rd3, %rd1;\n\
@@ -195,12 +203,14 @@ fn wgmma_layouts_of_shared_memory() {
     }
 }
 
-/// A shape of `tcgen05.ld` and `tcgen05.st`: registers of one repetition, and for thread and register the TMEM lane (relative to
-/// the first) and the column.
+/// A shape of `tcgen05.ld` and `tcgen05.st` with a repetition count.
 struct TmemAccess {
     name: &'static str,
+    /// The number of registers of a thread.
     registers: usize,
+    /// The TMEM lane of the address.
     first_lane: usize,
+    /// The function from a thread and a register to the TMEM lane, relative to `first_lane`, and the column.
     position: fn(usize, usize) -> (usize, usize),
 }
 
@@ -227,7 +237,8 @@ const ACCESSES: &[TmemAccess] = &[
     TmemAccess { name: "16x32bx2.x4", registers: 4, first_lane: 0, position: |t, r| (t % 16, r + t / 16 * 16) },
 ];
 
-/// Runs a one-warp kernel that allocates 32 columns, stores in one shape, loads in another and writes the loaded registers.
+/// Runs a kernel with one warp that allocates 32 columns of tensor memory. The kernel stores the input with the shape `store`,
+/// loads with the shape `load`, and writes the loaded registers. `first_lane` contains the TMEM lanes of the two addresses.
 fn through_tensor_memory(store: (&str, usize), load: (&str, usize), first_lane: (usize, usize), input: &[u32]) -> Vec<u32> {
     let split = |form: &str| if form.contains("x2.") { ", 16" } else { "" };
     let body = format!(
@@ -252,7 +263,7 @@ fn through_tensor_memory(store: (&str, usize), load: (&str, usize), first_lane: 
     run_for_output(&kernel("sm_100a", 32, 64, &body), input, 32 * load.1, 1)
 }
 
-/// Every shape loads what the shape `32x32b` stored, and stores what `32x32b` loads.
+/// Every shape loads the values that the shape `32x32b` stored. The shape `32x32b` loads the values that every shape stored.
 #[test]
 fn tensor_memory_accesses() {
     let cell = |lane: usize, column: usize| (lane * 100 + column + 7) as u32;
@@ -299,8 +310,8 @@ fn packed_tensor_memory_accesses() {
     }
 }
 
-/// The accumulator of `tcgen05.mma` has one column per TMEM column. Each TMEM lane holds one of 128 rows. Of 64 rows, the first
-/// sixteen lanes of each warp hold sixteen rows.
+/// Each column of the accumulator of `tcgen05.mma` is in a TMEM column. If the accumulator has 128 rows, each TMEM lane contains a
+/// row. If it has 64 rows, the first 16 of the 32 TMEM lanes of each warp contain 16 rows.
 #[test]
 fn tcgen05_mmas() {
     let forms: [(&str, Type, u32, usize, usize); 6] = [

@@ -1,5 +1,5 @@
-//! The rules that `tile-sim` checks: each test runs a correct program and a faulty variant. The rules for asynchronous work are in
-//! `asynchronous.rs`.
+//! The rules that `tile-sim` checks. Each test runs a correct program and faulty variants. The tests of the rules for asynchronous
+//! work are in `asynchronous.rs`.
 
 mod support;
 
@@ -31,7 +31,7 @@ fn undefined_registers_and_memory() {
         "mov.b32 %r4, 0;\nst.shared.b32 [%r2], %r4;\nld.shared.b32 %r3, [%r2];\nadd.s32 %r5, %r2, %r3;\nst.shared.b32 [%r5+16], %r4;",
     );
     check_rule("SIM020", &ptx, "st.shared.b32 [%r2], %r4;\n", "", &[]);
-    // A packed operand may have an undefined part that no instruction uses.
+    // A packed operand may contain an undefined part if no instruction uses this part.
     let body = "mov.b32 %r3, 1;\nmov.b64 %rd2, {%r3, %r4};\nmov.b64 {%r5, _}, %rd2;\nsetp.eq.b32 %p1, %r5, 0;\n@%p1 bra L;\n\
         st.global.b32 [%rd1], %r5;\nL:";
     check_rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
@@ -41,6 +41,8 @@ fn undefined_registers_and_memory() {
     check_rule("SIM020", &kernel("sm_80", 32, 64, body), "mov.b32 %r3, 1;", "", &[]);
 }
 
+/// Each thread stores its index to shared memory, loads the index of a thread of the other warp, and stores this index to the
+/// buffer.
 const EXCHANGE: &str = "shl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nst.shared.b32 [%r4], %r1;\nbar.sync 0;\n\
     xor.b32 %r5, %r3, 128;\nadd.s32 %r6, %r2, %r5;\nld.shared.b32 %r7, [%r6];\nbar.sync 1;\nst.shared.b32 [%r4], %r7;\n\
     cvt.u64.u32 %rd2, %r3;\nadd.s64 %rd3, %rd1, %rd2;\nst.global.b32 [%rd3], %r7;";
@@ -63,7 +65,8 @@ fn a_missing_barrier_before_a_read() {
     assert!(broken.errors.contains("the write is in line 18"), "{}", broken.errors);
 }
 
-/// An unordered write of another value is a race. Several warps may write an equal value without order.
+/// Two unordered writes to the same address are a race if their values differ. Several warps may write the same value without
+/// order.
 #[test]
 fn a_missing_barrier_between_writes() {
     let body = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r3, 1;\nmov.b32 %r4, 2;\n@%p1 bra L;\nst.shared.b32 [%r2], %r3;\nL:\nbar.sync 0;\n\
@@ -75,7 +78,7 @@ fn a_missing_barrier_between_writes() {
     assert!(run(&same, &["--races", "error"]).errors.is_empty());
 }
 
-/// Each of two warps waits at a barrier that the other warp never reaches.
+/// Two warps wait at different barriers, and neither warp reaches the barrier of the other warp.
 #[test]
 fn a_deadlock_names_the_waits_of_each_warp() {
     let body = "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra L;\nbarrier.sync 2, 64;\nbra M;\nL:\nbarrier.sync 2, 64;\nM:";
@@ -128,6 +131,7 @@ fn lanes_missing_from_a_collective() {
     check_rule("SIM052", &ptx, "31, 31, -1", "31, 31, 0xffff", &[]);
 }
 
+/// Thread 0 initialises an mbarrier for 32 arrivals. All threads arrive at the mbarrier and wait for it.
 const MBARRIER: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 32;\n@!%p1 mbarrier.init.shared.b64 [smem], %r3;\nbar.sync 0;\n\
     mbarrier.arrive.shared.b64 _, [smem];\nmov.b32 %r4, 0;\nW:\nmbarrier.try_wait.parity.shared.b64 %p2, [smem], %r4;\n@!%p2 bra W;";
 

@@ -1,4 +1,4 @@
-//! Tensor maps from recipes in the PTX and from the callback of a host object, used by a copy.
+//! Copies that use tensor maps. The maps come from recipes in the PTX, or from the callback of a host object.
 
 mod support;
 
@@ -13,7 +13,7 @@ const COPY: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.in
     shl.b32 %r5, %r1, 2;\nadd.s32 %r6, %r2, %r5;\nld.shared.b32 %r7, [%r6];\ncvt.u64.u32 %rd7, %r5;\nadd.s64 %rd8, %rd1, %rd7;\n\
     st.global.b32 [%rd8], %r7;";
 
-/// The PTX of a kernel that performs `COPY`. Its hidden second parameter is the tensor map.
+/// Returns the PTX of a kernel that executes `COPY`. The hidden second parameter of the kernel is the tensor map.
 fn copy_kernel(recipe: &str) -> String {
     let hidden = "(.param .u64 k_param_0, .hidden .param .align 64 .b8 k_param_1[128])";
     format!("{recipe}{}", kernel("sm_90a", 32, 1024, COPY).replace("(.param .u64 k_param_0)", hidden))
@@ -23,8 +23,8 @@ fn run(ptx: &str, options: &[&str], files: &[(&str, Vec<u8>)]) -> Outcome {
     Case { ptx, grid: [1, 1, 1], buffer: counting_words(256), options, files }.run()
 }
 
-/// Checks the copied tile of a tensor with `columns` columns, whose rows are 16 words apart. The tile begins at word 36. Elements
-/// outside the tensor are zero.
+/// Checks the copied tile of a tensor with `columns` columns, whose rows start 16 words apart. The tile starts at word 36. Its
+/// elements outside the tensor are zero.
 fn expect_tma_tile(outcome: &Outcome, columns: u32) {
     assert_eq!(outcome.code, 0, "{}", outcome.errors);
     for at in 0..32u32 {
@@ -56,8 +56,8 @@ fn recipes_in_the_ptx_define_tensor_maps() {
     refused(&copy_kernel(&format!("{ENVELOPE}{}", RECIPE.replace("dims:[", "dims:("))), "cannot parse");
 }
 
-/// A callback like those that compilers generate, but in C. It reads the buffer address at parameter offset 0 and writes the tensor
-/// map at offset 48, which is 64-byte aligned in the constant bank.
+/// C code of a callback that does the same as a callback that a compiler generates. It reads the buffer address at offset 0 of the
+/// parameters, and writes the tensor map at offset 48. In the constant bank, this offset is a multiple of 64 bytes.
 const CALLBACK: &str = r#"
 #include <stdint.h>
 static int changed(void *a, void *b, void *c, uint8_t *params) {
@@ -73,7 +73,7 @@ static const uint64_t entry[8] = {(uint64_t)"k", 0, 0, 0, 0, (uint64_t)changed, 
 uint64_t __CUDA_TILEIR_CALLBACKS[9] = {2, 0, 0, 0, 64, (uint64_t)entry, 1, 2, 0};
 "#;
 
-/// Compiles `CALLBACK`, whose function returns the C expression `result`. Returns the object file; `None` without a C compiler.
+/// Compiles `CALLBACK`, whose function returns the C expression `result`. Returns the object file, or `None` without a C compiler.
 fn compile_callback(result: &str) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("callback.c"), CALLBACK.replace("LOOP", result)).unwrap();
@@ -99,8 +99,8 @@ fn callbacks_run_only_when_allowed() {
     assert!(broken.errors.contains("linking failed"), "{}", broken.errors);
 }
 
-/// The kernel's hidden pointer is for drivers without per-CTA memory. The callback reads its first three arguments, as a callback
-/// does that queries the size of per-CTA memory.
+/// The kernel has a hidden pointer parameter for drivers without per-CTA memory. The callback dereferences its first three
+/// arguments. A callback of a compiler does so to query the size of per-CTA memory.
 #[test]
 fn callbacks_of_kernels_with_per_cta_memory() {
     let Some(object) = compile_callback("*(int *)a | *(int *)b | *(int *)c") else {

@@ -59,13 +59,13 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             "no bank conflicts",
             "use a swizzled or padded shared-memory layout",
-            WhatIf { perfect_banks: true, ..unchanged },
+            WhatIf { without_bank_conflicts: true, ..unchanged },
             machine.clone(),
         ),
         (
             "no spilled registers",
             "smaller tiles, more warps per tile, or shorter live ranges",
-            WhatIf { no_spills: true, ..unchanged },
+            WhatIf { without_spills: true, ..unchanged },
             machine.clone(),
         ),
         (
@@ -160,7 +160,7 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             "a grid that fills the GPU in every wave",
             "divide the work among more CTAs: smaller tiles, a split of K or of the sequence, or a persistent loop",
-            WhatIf { full_waves: true, ..unchanged },
+            WhatIf { fills_last_wave: true, ..unchanged },
             machine.clone(),
         ),
     ]

@@ -1,5 +1,5 @@
-//! Statistics of the kernels in a cubin: registers, stack, shared memory, occupancy, and with nvdisasm the instructions
-//! (`listing`).
+//! Statistics of the kernels in a cubin: registers, stack, shared memory and occupancy. If nvdisasm is installed, `listing` adds
+//! instruction statistics.
 
 mod listing;
 
@@ -7,7 +7,7 @@ use crate::grid;
 use crate::registers::Registers;
 use base::diag::{Diagnostic, Result};
 use common::{child, toolkit};
-use listing::Listing;
+use listing::InstructionStatistics;
 use perf_model::Machine;
 use serde::Serialize;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ use std::fmt::Write;
 pub(crate) struct CubinStatistics {
     pub(crate) target: String,
     pub(crate) kernels: Vec<Kernel>,
-    /// The reason why the kernels have no listings of nvdisasm.
+    /// The reason why there are no instruction statistics; `None` if nvdisasm disassembled the cubin.
     #[serde(skip_serializing_if = "Option::is_none")]
     without_listings: Option<String>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Kernel {
     occupancy: Option<Occupancy>,
     /// Instruction statistics, if nvdisasm is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<Listing>,
+    code: Option<InstructionStatistics>,
 }
 
 /// The number of resident CTAs of a kernel per SM, and the resource that limits it.
@@ -58,7 +58,7 @@ impl CubinStatistics {
         if cubin.kernels.is_empty() {
             return Err(Diagnostic::invalid("TIM005", format!("{name} has no kernel")));
         }
-        let (mut listings, without_listings) = match listings(bytes) {
+        let (mut listings, without_listings) = match disassemble(bytes) {
             Ok(listings) => (listings, None),
             Err(why) => (Vec::new(), Some(why)),
         };
@@ -94,7 +94,7 @@ impl CubinStatistics {
         let kernel = self.kernels.iter().find(|kernel| kernel.name == entry);
         let missing = || Diagnostic::invalid("TIM005", format!("the cubin lacks the kernel '{entry}' of the PTX"));
         let kernel = kernel.ok_or_else(missing)?;
-        let spill_instructions = kernel.code.as_ref().map_or(0, Listing::spill_instructions);
+        let spill_instructions = kernel.code.as_ref().map_or(0, InstructionStatistics::spill_instructions);
         Ok(Registers { count: kernel.registers, stack_bytes: kernel.stack_bytes, spill_instructions, ..Registers::default() })
     }
 
@@ -131,8 +131,9 @@ impl CubinStatistics {
     }
 }
 
-/// Disassembles a cubin with nvdisasm. Returns the name and the listing of each kernel, or the reason why there are no listings.
-fn listings(bytes: &[u8]) -> std::result::Result<Vec<(String, Listing)>, String> {
+/// Disassembles a cubin with nvdisasm. Returns the name and the instruction statistics of each kernel, or the reason why there are
+/// none.
+fn disassemble(bytes: &[u8]) -> std::result::Result<Vec<(String, InstructionStatistics)>, String> {
     let tool = toolkit::nvdisasm().map_err(|diagnostic| diagnostic.message.clone())?;
     let execution_error = |error: std::io::Error| format!("{} cannot be executed: {error}", tool.path.display());
     let file = tempfile::Builder::new().prefix("tile-time-").suffix(".cubin").tempfile().map_err(execution_error)?;

@@ -1,4 +1,5 @@
-//! The program representation of the timing model: costs, operands, basic blocks, loops.
+//! The program representation of the timing model: PTX instructions with their costs, operands, basic blocks, loops and issue
+//! order.
 
 use crate::cost::{Cost, instruction_cost};
 use crate::if_conversion;
@@ -20,13 +21,14 @@ pub(crate) struct Code {
     pub(crate) costs: Vec<Cost>,
     /// For each instruction, the registers that it reads, without constants, and the registers that it writes.
     pub(crate) operands: Vec<(Box<[RegSlot]>, Box<[RegSlot]>)>,
-    /// Whether an instruction generates no machine code: a copy, a register pair, a parameter.
+    /// For each instruction, whether it generates no machine code, because the assembler folds it: a register copy, a register
+    /// pair, or a parameter load.
     pub(crate) folded: Vec<bool>,
     /// Latency in cycles that the assembler assumes when it orders instructions. For global loads it is the latency of an L2 hit.
     pub(crate) assumed_latency: Vec<f64>,
-    /// The mean number of spill instructions that an execution of the instruction adds.
+    /// For each instruction, the mean number of spill instructions that one execution of it adds.
     pub(crate) spills: Vec<f32>,
-    /// The starts of basic blocks, and the end of the program.
+    /// The instruction indices at which basic blocks start, and the end of the program.
     pub(crate) block_starts: Vec<u32>,
     /// For each instruction, whether it is a branch that the assembler replaces by predication.
     pub(crate) converted_branches: Vec<bool>,
@@ -70,7 +72,7 @@ impl Code {
                 (reads, writes)
             })
             .collect();
-        // The instructions that a converted branch skips depend on its predicate.
+        // If-conversion puts the predicate of the branch on the instructions that the branch skips, so they read it.
         for (pc, instr) in program.code.iter().enumerate().filter(|&(pc, _)| converted_branches[pc]) {
             costs[pc] = Cost::default();
             if let (Op::Branch { target }, Some((predicate, _))) = (&instr.op, instr.guard) {
@@ -104,7 +106,7 @@ impl Code {
             cache_line_count: 0,
         };
         code.order = order::issue_order(program, &code);
-        code.unrolling = loop_unrolling::of_loops(program, &code);
+        code.unrolling = loop_unrolling::unrolling_of_loops(program, &code);
         let (mut bytes, line) = (0.0, line_bytes(machine));
         for &pc in &code.order {
             code.cache_lines[pc as usize] = (bytes / line) as u32;

@@ -34,7 +34,7 @@ pub(crate) struct Prediction {
     pub(crate) l2_bytes: f64,
     pub(crate) memory_bytes: f64,
     pub(crate) statistics: Statistics,
-    /// The cycles, the number of SMs and the number of waves that `statistics` covers.
+    /// The number of cycles, SMs and waves that the simulation for `statistics` covers.
     pub(crate) simulated_cycles: f64,
     pub(crate) simulated_sms: f64,
     pub(crate) waves_simulated: usize,
@@ -67,21 +67,21 @@ pub(crate) fn occupancy(
 /// A what-if scenario: a hypothetical change of the kernel or of its launch. The report shows how much time it would save.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WhatIf {
-    pub(crate) perfect_banks: bool,
-    pub(crate) no_spills: bool,
+    pub(crate) without_bank_conflicts: bool,
+    pub(crate) without_spills: bool,
     /// Resident CTAs of an SM beyond the occupancy.
     pub(crate) extra_ctas: usize,
     /// Whether to divide the same work among more CTAs, so that they fill the last wave.
-    pub(crate) full_waves: bool,
+    pub(crate) fills_last_wave: bool,
 }
 
-/// Predicts the time of a launch. `timeline` requests a timeline in the statistics.
-pub(crate) fn predict(sample: &Sample, machine: &Machine, timeline: bool) -> Prediction {
-    predict_with(sample, machine, WhatIf::default(), timeline)
+/// Predicts the time of a launch. `records_timeline` requests a timeline in the statistics.
+pub(crate) fn predict(sample: &Sample, machine: &Machine, records_timeline: bool) -> Prediction {
+    predict_with(sample, machine, WhatIf::default(), records_timeline)
 }
 
 /// Predicts the time of a launch under a what-if scenario.
-pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, timeline: bool) -> Prediction {
+pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, records_timeline: bool) -> Prediction {
     let chip = &machine.chip;
     let cluster_size = f64::from(sample.program.cluster_dim.iter().product::<u32>());
     // An SM group is as many SMs as a cluster has CTAs.
@@ -95,7 +95,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
     let miss_rate = dram_share(sample, machine, clusters);
     // Each CTA of the larger grid has less work, so scale the time by the share of the work.
     let mut work_share = 1.0;
-    if what_if.full_waves {
+    if what_if.fills_last_wave {
         let filled_clusters = (clusters / (sm_groups * max_resident as f64)).ceil().max(1.0) * sm_groups * max_resident as f64;
         work_share = clusters / filled_clusters;
         clusters = filled_clusters;
@@ -118,33 +118,37 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
             waves_simulated,
             active_sms,
             miss_rate,
-            stack_bytes: if what_if.no_spills { 0.0 } else { f64::from(sample.registers.stack_bytes) * sample.spilling_share },
+            stack_bytes: if what_if.without_spills { 0.0 } else { f64::from(sample.registers.stack_bytes) * sample.spilling_share },
             dram_bandwidth: chip.memory * 1e9 * efficiency,
             frequency: chip.clock * 1e6,
-            timeline,
-            perfect_banks: what_if.perfect_banks,
-            spill_traffic: !what_if.no_spills,
+            records_timeline,
+            without_bank_conflicts: what_if.without_bank_conflicts,
+            spill_traffic: !what_if.without_spills,
         };
         engine::simulate(&setup)
     };
     let resident_slots = sm_groups * max_resident as f64;
     let waves = clusters / resident_slots;
     let mut statistics = simulate_waves(resident_ctas, 1);
-    let first_wave = statistics.end;
-    let (mut wave, mut waves_simulated) = (first_wave, 1);
+    let first_wave_cycles = statistics.end;
+    let (mut wave_cycles, mut waves_simulated) = (first_wave_cycles, 1);
     let records = instruction_count(&sample.recording) as f64 * resident_ctas as f64;
-    let target_waves =
-        waves.ceil().min(MAX_WAVES).min((STEADY_STATE_CYCLES / first_wave).ceil() + 1.0).min((MAX_RECORDS / records).floor());
+    let target_waves = waves
+        .ceil()
+        .min(MAX_WAVES)
+        .min((STEADY_STATE_CYCLES / first_wave_cycles).ceil() + 1.0)
+        .min((MAX_RECORDS / records).floor());
     if target_waves >= 2.0 {
         waves_simulated = target_waves as usize;
         statistics = simulate_waves(resident_ctas, waves_simulated);
-        wave = (statistics.end - first_wave) / (waves_simulated - 1) as f64;
+        wave_cycles = (statistics.end - first_wave_cycles) / (waves_simulated - 1) as f64;
     }
     let is_uneven = waves > 1.0 && sample.longest_ratio > 1.05;
     let cycles = if is_uneven {
-        // CTAs of different length: an SM starts the next CTA when one ends, and at the end the GPU waits for the longest CTA.
-        (first_wave + (waves - 1.0).max(0.0) * wave).max(first_wave * sample.longest_ratio)
-            + 0.5 * (sample.longest_ratio - 1.0) * first_wave
+        // The CTAs have different lengths: an SM starts the next CTA when one ends, and at the end the GPU waits for the longest
+        // CTA.
+        (first_wave_cycles + (waves - 1.0).max(0.0) * wave_cycles).max(first_wave_cycles * sample.longest_ratio)
+            + 0.5 * (sample.longest_ratio - 1.0) * first_wave_cycles
     } else {
         let full_waves = waves.floor().max(1.0);
         let partial_wave = (clusters - full_waves * resident_slots).max(0.0);
@@ -153,18 +157,18 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
         let partial_wave_cycles = match (partial_wave > 0.0, waves > MAX_WAVES, ctas_of_last_wave < resident_ctas) {
             (false, ..) => 0.0,
             // In a long sequence of waves, CTAs do not end together, so a partial wave takes only its share of a full wave.
-            (_, true, _) => wave * partial_share,
-            (_, false, true) => simulate_waves(ctas_of_last_wave, 1).end.min(wave),
-            (_, false, false) => wave,
+            (_, true, _) => wave_cycles * partial_share,
+            (_, false, true) => simulate_waves(ctas_of_last_wave, 1).end.min(wave_cycles),
+            (_, false, false) => wave_cycles,
         };
-        first_wave + (full_waves - 1.0) * wave + partial_wave_cycles
+        first_wave_cycles + (full_waves - 1.0) * wave_cycles + partial_wave_cycles
     };
     build_prediction(
         sample,
         statistics,
         cycles * work_share,
         waves,
-        wave,
+        wave_cycles,
         resident_ctas,
         limited_by,
         active_sms,
@@ -179,7 +183,7 @@ fn build_prediction(
     statistics: Statistics,
     cycles: f64,
     waves: f64,
-    wave: f64,
+    wave_cycles: f64,
     resident_ctas: usize,
     limited_by: &'static str,
     active_sms: f64,
@@ -189,12 +193,15 @@ fn build_prediction(
     let clusters = sample.clusters as f64;
     let extrapolation = 1.0 / sample.executed_share.unwrap_or(1.0);
     let simulated_cycles = statistics.end;
-    let runs = (statistics.cluster_times.len() as f64).max(1.0);
-    let sum = |f: fn(&engine::Traffic) -> f64| statistics.traffic.iter().map(f).sum::<f64>() / runs * clusters * extrapolation;
+    let simulated_clusters = (statistics.cluster_times.len() as f64).max(1.0);
+    let sum = |f: fn(&engine::Traffic) -> f64| {
+        statistics.traffic.iter().map(f).sum::<f64>() / simulated_clusters * clusters * extrapolation
+    };
     Prediction {
         cycles: cycles * extrapolation,
-        cta_cycles: statistics.cluster_times.iter().map(|(start, end)| end - start).sum::<f64>() / runs * extrapolation,
-        wave_cycles: wave * extrapolation,
+        cta_cycles: statistics.cluster_times.iter().map(|(start, end)| end - start).sum::<f64>() / simulated_clusters
+            * extrapolation,
+        wave_cycles: wave_cycles * extrapolation,
         waves,
         resident_ctas,
         limited_by,
@@ -213,7 +220,7 @@ fn build_prediction(
 /// waves share lines too.
 fn dram_share(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
     let requested_bytes = sample.read_bytes * clusters;
-    // Of larger data, the model assumes that no line of an earlier wave remains in L2.
+    // If the data does not fit, the model assumes that L2 keeps no line of an earlier wave.
     let fits = sample.footprint_bytes <= 0.8 * machine.chip.l2 * 1e6;
     let compulsory_share = (sample.footprint_bytes - sample.written_bytes * clusters).max(0.0) / requested_bytes.max(1.0);
     match fits {

@@ -19,31 +19,34 @@ const MAX_PREDICATED: f64 = 7.0;
 /// Returns for each instruction whether it is a branch that the assembler replaces by predicates.
 pub(crate) fn converted_branches(program: &Program, costs: &[Cost]) -> Vec<bool> {
     let mut converted_branches: Vec<bool> = (0..program.code.len()).map(|pc| is_convertible(program, costs, pc)).collect();
-    // A branch into the skipped range prevents conversion. The unconverted branch may in turn enter another range, so iterate.
+    // A branch into the skipped range prevents conversion. An unconverted branch may itself enter another range, so repeat until no
+    // branch changes.
     loop {
-        let mut entry_counts = vec![0u32; program.code.len() + 1];
+        // The number of unconverted branches to each instruction. The prefix sum below adds the branches to earlier instructions.
+        let mut branches_into = vec![0u32; program.code.len() + 1];
         for (pc, instr) in program.code.iter().enumerate() {
             match &instr.op {
-                Op::Branch { target } if !converted_branches[pc] => entry_counts[*target as usize] += 1,
-                Op::BranchIndirect { targets, .. } => targets.iter().for_each(|&target| entry_counts[target as usize] += 1),
+                Op::Branch { target } if !converted_branches[pc] => branches_into[*target as usize] += 1,
+                Op::BranchIndirect { targets, .. } => targets.iter().for_each(|&target| branches_into[target as usize] += 1),
                 _ => {}
             }
         }
-        for index in 0..entry_counts.len() - 1 {
-            entry_counts[index + 1] += entry_counts[index];
+        for index in 0..branches_into.len() - 1 {
+            branches_into[index + 1] += branches_into[index];
         }
         let mut changed = false;
         for pc in 0..program.code.len() {
             if let Op::Branch { target } = program.code[pc].op
                 && converted_branches[pc]
             {
-                // The skipped range is after the branch and before the target. The target does not start a basic block either.
+                // No unconverted branch may enter the skipped range or the target. A branch inside the range must be converted and
+                // have the same target.
                 let skipped = &program.code[pc + 1..target as usize];
-                let is_closed = (pc + 1..target as usize).zip(skipped).all(|(at, instr)| match instr.op {
+                let has_only_nested_branches = (pc + 1..target as usize).zip(skipped).all(|(at, instr)| match instr.op {
                     Op::Branch { target: other } => converted_branches[at] && other == target,
                     _ => true,
                 });
-                if !is_closed || entry_counts[target as usize] != entry_counts[pc] {
+                if !has_only_nested_branches || branches_into[target as usize] != branches_into[pc] {
                     converted_branches[pc] = false;
                     changed = true;
                 }
@@ -87,7 +90,7 @@ mod tests {
         let module = ptx::parse(&text).expect("the text is PTX");
         let program = simulator::decode(&module, None, simulator::LaunchSizes::default()).expect("the text is a program");
         let machine = Machine::named("h100-sxm").expect("a machine of this name is known");
-        Code::new(&program, &machine).converted_branches.iter().filter(|&&skip| skip).count()
+        Code::new(&program, &machine).converted_branches.iter().filter(|&&converted| converted).count()
     }
 
     #[test]

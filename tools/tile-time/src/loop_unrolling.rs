@@ -1,8 +1,8 @@
 //! Loop unrolling: the assembler unrolls short loops, and then issues the loads of several iterations together.
 //!
 //! PTX `L: ld; fma; bra L` becomes machine code with `ld; ld; ld; ld; fma; fma; fma; fma` in each iteration. A warp then waits once
-//! for several loads. No load moves across a barrier, a wait, an asynchronous copy or a store of an earlier iteration, so a loop
-//! with any of them gains nothing.
+//! for several loads. No load moves across a barrier, a wait, an asynchronous copy or a store of an earlier iteration, so
+//! unrolling does not help a loop that contains one of them.
 //!
 //! `perf_model::unrolling` decides how many iterations are unrolled.
 
@@ -13,44 +13,46 @@ use simulator::Record;
 use simulator::program::{Op, Program, RegSlot, Space};
 use std::collections::BTreeSet;
 
-/// Maximum moves from a constant to the counter of a loop.
+/// Maximum number of move instructions between a constant and the loop counter that it initialises.
 const MAX_MOVES: u32 = 4;
-/// Maximum temporary registers between two values of a loop's counter.
+/// Maximum number of temporary registers through which a loop computes the next value of its counter.
 const MAX_TEMPORARIES: u32 = 1;
 
 /// How the assembler unrolls a loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Unrolling {
-    /// The loads of an iteration wait for the previous iteration.
+    /// No unrolling: the loads of an iteration wait for the previous iteration.
     No,
-    /// Groups of this many iterations.
+    /// The assembler combines this many iterations into one.
     Factor(u32),
-    /// All iterations, if they are few enough. `instructions` are the machine instructions of an iteration.
+    /// The assembler unrolls the loop completely if the trip count is small enough. `instructions` is the number of machine
+    /// instructions of an iteration.
     Complete { instructions: f64 },
 }
 
 impl Unrolling {
-    /// The number of iterations whose loads issue together. `trips` returns the trip count, if it is known.
-    fn group(self, trips: impl FnOnce() -> Option<u32>) -> u32 {
+    /// Returns the number of iterations whose loads issue together. `trip_count` returns the trip count, if it is known.
+    fn group_size(self, trip_count: impl FnOnce() -> Option<u32>) -> u32 {
         match self {
             Unrolling::No => 1,
             Unrolling::Factor(factor) => factor,
             Unrolling::Complete { instructions } => {
-                trips().map_or(1, |trips| unrolled_iterations(instructions, Some(f64::from(trips))) as u32)
+                trip_count().map_or(1, |trips| unrolled_iterations(instructions, Some(f64::from(trips))) as u32)
             }
         }
     }
 }
 
 /// Returns how the assembler unrolls each loop of a program.
-pub(crate) fn of_loops(program: &Program, code: &Code) -> Vec<Unrolling> {
+pub(crate) fn unrolling_of_loops(program: &Program, code: &Code) -> Vec<Unrolling> {
     let contains =
         |outer: &Loop, inner: &Loop| outer.first <= inner.first && inner.last <= outer.last && outer.first != inner.first;
     let is_innermost = |outer: &Loop| !code.loops.iter().any(|inner| contains(outer, inner));
-    code.loops.iter().map(|l| if is_innermost(l) { of_innermost_loop(program, code, l) } else { Unrolling::No }).collect()
+    code.loops.iter().map(|l| if is_innermost(l) { unrolling_of_innermost_loop(program, code, l) } else { Unrolling::No }).collect()
 }
 
-fn of_innermost_loop(program: &Program, code: &Code, l: &Loop) -> Unrolling {
+/// Returns how the assembler unrolls a loop that contains no other loop.
+fn unrolling_of_innermost_loop(program: &Program, code: &Code, l: &Loop) -> Unrolling {
     let body = l.first as usize..=l.last as usize;
     let keeps_order = |op: &Op| {
         matches!(order_kind(op), OrderKind::Store | OrderKind::Fence)
@@ -61,7 +63,7 @@ fn of_innermost_loop(program: &Program, code: &Code, l: &Loop) -> Unrolling {
     }
     let instructions = code.costs[body].iter().map(|cost| cost.issue_slots).sum::<f64>().max(1.0);
     let is_known = has_known_trip_count(program, code, l);
-    // A known trip count is at least two, or there is nothing to unroll.
+    // The exact trip count is known only from a recording. Two is the smallest trip count with anything to unroll.
     let factor = unrolled_iterations(instructions, is_known.then_some(2.0)) as u32;
     if factor == 1 || has_loaded_address(program, code, l) {
         Unrolling::No
@@ -72,8 +74,8 @@ fn of_innermost_loop(program: &Program, code: &Code, l: &Loop) -> Unrolling {
     }
 }
 
-/// Whether an exit of the loop compares a counter with a constant, the counter starts at a constant, and the loop computes each of
-/// its values from the previous one.
+/// Returns whether the assembler can compute the trip count. A loop exit must compare a counter with a constant. The counter must
+/// start at a constant, and each iteration must compute its next value only from its current value and constants.
 fn has_known_trip_count(program: &Program, code: &Code, l: &Loop) -> bool {
     let body = l.first..=l.last;
     let is_exit = |pc: u32| match program.code[pc as usize].op {
@@ -91,8 +93,8 @@ fn has_known_trip_count(program: &Program, code: &Code, l: &Loop) -> bool {
     })
 }
 
-/// Whether the last instruction before `end` that writes a register gives it a constant, directly or through at most `moves` other
-/// registers.
+/// Returns whether the last write of a register before instruction `end` assigns a constant to it, directly or
+/// through at most `moves` other registers.
 fn is_constant(program: &Program, code: &Code, end: u32, slot: RegSlot, moves: u32) -> bool {
     let last_write = (0..end).rev().find(|&pc| code.operands[pc as usize].1.contains(&slot));
     last_write.is_some_and(|pc| {
@@ -102,8 +104,8 @@ fn is_constant(program: &Program, code: &Code, end: u32, slot: RegSlot, moves: u
     })
 }
 
-/// Whether all instructions of the loop that write a register compute it from `counter` and constants, directly or through at most
-/// `temporaries` other registers. `false` if no instruction of the loop writes it.
+/// Returns whether all instructions of the loop that write register `slot` compute it from `counter` and constants, directly or
+/// through at most `temporaries` other registers. Returns `false` if the loop does not write the register.
 fn is_computed_from(counter: RegSlot, slot: RegSlot, program: &Program, code: &Code, l: &Loop, temporaries: u32) -> bool {
     let mut writes = (l.first..=l.last).filter(|&pc| code.operands[pc as usize].1.contains(&slot)).peekable();
     let is_source = |source: RegSlot| {
@@ -111,13 +113,13 @@ fn is_computed_from(counter: RegSlot, slot: RegSlot, program: &Program, code: &C
     };
     writes.peek().is_some()
         && writes.all(|pc| {
-            let is_plain = matches!(program.code[pc as usize].op, Op::Elementwise { .. } | Op::Move { .. });
+            let is_elementwise_or_move = matches!(program.code[pc as usize].op, Op::Elementwise { .. } | Op::Move { .. });
             let reads = &code.operands[pc as usize].0;
-            is_plain && !reads.is_empty() && reads.iter().all(|&source| is_source(source))
+            is_elementwise_or_move && !reads.is_empty() && reads.iter().all(|&source| is_source(source))
         })
 }
 
-/// Whether a load's address depends on a load of an earlier iteration, as in a linked list.
+/// Returns whether the address of a load depends on a load of an earlier iteration, as in a linked list.
 fn has_loaded_address(program: &Program, code: &Code, l: &Loop) -> bool {
     let body = l.first as usize..=l.last as usize;
     let is_load = |pc: usize| matches!(program.code[pc].op, Op::Load { space, .. } if space != Space::Param);
@@ -129,7 +131,7 @@ fn has_loaded_address(program: &Program, code: &Code, l: &Loop) -> bool {
         for pc in body.clone() {
             let (reads, writes) = &code.operands[pc];
             let depends = is_load(pc) || reads.iter().any(|slot| dependent.contains(slot));
-            replace(&mut dependent, writes, depends);
+            set_membership(&mut dependent, writes, depends);
         }
         let count = loaded.len();
         loaded.extend(dependent.intersection(&carried_registers));
@@ -141,13 +143,13 @@ fn has_loaded_address(program: &Program, code: &Code, l: &Loop) -> bool {
     body.clone().any(|pc| {
         let (reads, writes) = &code.operands[pc];
         let depends = reads.iter().any(|slot| dependent.contains(slot));
-        replace(&mut dependent, writes, depends && !is_load(pc));
+        set_membership(&mut dependent, writes, depends && !is_load(pc));
         depends && is_load(pc)
     })
 }
 
-/// Adds written registers to a set, or removes them.
-fn replace(set: &mut BTreeSet<RegSlot>, written: &[RegSlot], is_member: bool) {
+/// Adds the written registers to a set if `is_member` is true, and else removes them.
+fn set_membership(set: &mut BTreeSet<RegSlot>, written: &[RegSlot], is_member: bool) {
     for slot in written {
         if is_member {
             set.insert(*slot);
@@ -157,7 +159,7 @@ fn replace(set: &mut BTreeSet<RegSlot>, written: &[RegSlot], is_member: bool) {
     }
 }
 
-/// The registers that an iteration reads before it writes them, and that the loop writes.
+/// Returns the loop-carried registers: those that the loop writes, and that an iteration reads before it writes them.
 fn carried_registers(code: &Code, l: &Loop) -> BTreeSet<RegSlot> {
     let (mut written, mut read_first) = (BTreeSet::new(), BTreeSet::new());
     for (reads, writes) in &code.operands[l.first as usize..=l.last as usize] {
@@ -167,14 +169,14 @@ fn carried_registers(code: &Code, l: &Loop) -> BTreeSet<RegSlot> {
     read_first.intersection(&written).copied().collect()
 }
 
-/// The iterations of a warp in an unrolled loop.
+/// The position of a warp in an unrolled loop. A group is the set of iterations that the assembler combines into one.
 #[derive(Default)]
 pub(crate) struct UnrolledIterations {
     loop_index: Option<usize>,
-    /// The number of the iteration in its group, and the number of iterations of a group.
+    /// The number of the current iteration in its group, and the number of iterations of a group.
     iteration: u32,
-    group: u32,
-    /// The times at which the group and the iteration start.
+    group_size: u32,
+    /// The times at which the current group and the current iteration start.
     group_start: f64,
     iteration_start: f64,
 }
@@ -187,10 +189,10 @@ impl UnrolledIterations {
         let Some(index) = loop_index else { return *self = UnrolledIterations::default() };
         let l = &code.loops[index];
         if self.loop_index != Some(index) {
-            let group = code.unrolling[index].group(|| trips(records, l));
-            *self = UnrolledIterations { loop_index, iteration: 0, group, group_start: now, iteration_start: now };
+            let group_size = code.unrolling[index].group_size(|| trip_count(records, l));
+            *self = UnrolledIterations { loop_index, iteration: 0, group_size, group_start: now, iteration_start: now };
         } else if pc == l.first {
-            self.iteration = (self.iteration + 1) % self.group.max(1);
+            self.iteration = (self.iteration + 1) % self.group_size.max(1);
             self.iteration_start = now;
             if self.iteration == 0 {
                 self.group_start = now;
@@ -198,14 +200,15 @@ impl UnrolledIterations {
         }
     }
 
-    /// By how many cycles unrolling advances the loads of the current iteration.
+    /// Returns the number of cycles by which unrolling advances the loads of the current iteration.
     pub(crate) fn load_advance(&self) -> f64 {
         self.iteration_start - self.group_start
     }
 }
 
-/// The iterations of a loop from the first record on. `None` if the records end inside the loop.
-fn trips(records: &[Record], l: &Loop) -> Option<u32> {
+/// Returns the number of iterations of a loop that the records execute, from the first record on. `None` if the records end inside
+/// the loop.
+fn trip_count(records: &[Record], l: &Loop) -> Option<u32> {
     let end = records.iter().position(|record| !(l.first..=l.last).contains(&record.pc))?;
     let headers = records[1..end.max(1)].iter().filter(|record| record.pc == l.first).count();
     u32::try_from(headers + 1).ok()
@@ -213,11 +216,11 @@ fn trips(records: &[Record], l: &Loop) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Unrolling, of_loops};
+    use super::{Unrolling, unrolling_of_loops};
     use crate::code::Code;
     use perf_model::Machine;
 
-    /// How the assembler unrolls a loop with this body, of which `condition` is the last instruction before the branch.
+    /// Returns how the assembler unrolls a loop with this body. `condition` is the last instruction before the branch.
     fn unrolling(body: &str, condition: &str) -> Unrolling {
         let registers = ".reg .b64 %rd<4>;\n.reg .b32 %r<9>;\n.reg .f32 %f<2>;\n.reg .pred %p<4>;";
         let text = format!(
@@ -229,35 +232,35 @@ mod tests {
         let module = ptx::parse(&text).expect("the text is PTX");
         let program = simulator::decode(&module, None, simulator::LaunchSizes::default()).expect("the text is a program");
         let code = Code::new(&program, &Machine::named("h100-sxm").expect("a machine of this name is known"));
-        of_loops(&program, &code)[0]
+        unrolling_of_loops(&program, &code)[0]
     }
 
     const LOAD: &str = "ld.global.u32 %r4, [%rd1];\nadd.s32 %r5, %r5, %r4;\n";
-    const UNKNOWN: &str = "setp.lt.u32 %p1, %r3, %r1;";
-    const KNOWN: &str = "setp.ne.u32 %p1, %r3, 8;";
+    const UNKNOWN_TRIP_COUNT: &str = "setp.lt.u32 %p1, %r3, %r1;";
+    const KNOWN_TRIP_COUNT: &str = "setp.ne.u32 %p1, %r3, 8;";
 
-    /// The iterations of a loop with this number of multiply-adds whose loads issue together. The expected numbers are those that
-    /// ptxas unrolls of such loops (`tests/cli/unrolling.rs`).
-    fn group(multiply_adds: usize, condition: &str, trips: u32) -> u32 {
+    /// Returns the number of iterations whose loads issue together, for a loop with this number of multiply-adds. The expected
+    /// numbers are the unroll factors of ptxas (`tests/cli/unrolling.rs`).
+    fn group_size(multiply_adds: usize, condition: &str, trips: u32) -> u32 {
         let body = LOAD.to_string() + &"fma.rn.f32 %f1, %f1, %f1, %f1;\n".repeat(multiply_adds);
-        unrolling(&body, condition).group(|| Some(trips))
+        unrolling(&body, condition).group_size(|| Some(trips))
     }
 
     #[test]
     fn a_short_loop_is_unrolled_as_ptxas_does() {
-        assert_eq!((group(0, UNKNOWN, 100), group(30, UNKNOWN, 100)), (4, 4));
-        assert_eq!((group(16, KNOWN, 8), group(30, KNOWN, 8)), (8, 8));
+        assert_eq!((group_size(0, UNKNOWN_TRIP_COUNT, 100), group_size(30, UNKNOWN_TRIP_COUNT, 100)), (4, 4));
+        assert_eq!((group_size(16, KNOWN_TRIP_COUNT, 8), group_size(30, KNOWN_TRIP_COUNT, 8)), (8, 8));
     }
 
     #[test]
     fn a_long_loop_is_not_unrolled() {
-        assert_eq!((group(48, UNKNOWN, 100), group(100, UNKNOWN, 100)), (1, 1));
-        assert_eq!((group(100, KNOWN, 8), group(40, KNOWN, 30)), (1, 1));
+        assert_eq!((group_size(48, UNKNOWN_TRIP_COUNT, 100), group_size(100, UNKNOWN_TRIP_COUNT, 100)), (1, 1));
+        assert_eq!((group_size(100, KNOWN_TRIP_COUNT, 8), group_size(40, KNOWN_TRIP_COUNT, 30)), (1, 1));
     }
 
     #[test]
     fn the_trip_count_is_known_if_the_loop_computes_its_counter_from_itself() {
-        let is_known = |update: &str| match unrolling(LOAD, &format!("{update}\n{KNOWN}")) {
+        let is_known = |update: &str| match unrolling(LOAD, &format!("{update}\n{KNOWN_TRIP_COUNT}")) {
             Unrolling::Complete { .. } => true,
             other => {
                 assert_eq!(other, Unrolling::Factor(4), "{update}");
@@ -272,16 +275,16 @@ mod tests {
 
     #[test]
     fn barriers_and_stores_keep_loads_in_their_iteration() {
-        assert_eq!(unrolling(&format!("{LOAD}bar.sync 0;"), UNKNOWN), Unrolling::No);
-        assert_eq!(unrolling(&format!("{LOAD}st.global.u32 [%rd1], %r5;"), UNKNOWN), Unrolling::No);
+        assert_eq!(unrolling(&format!("{LOAD}bar.sync 0;"), UNKNOWN_TRIP_COUNT), Unrolling::No);
+        assert_eq!(unrolling(&format!("{LOAD}st.global.u32 [%rd1], %r5;"), UNKNOWN_TRIP_COUNT), Unrolling::No);
     }
 
     #[test]
     fn a_linked_list_is_followed_one_load_after_the_other() {
-        assert_eq!(unrolling("ld.global.u64 %rd1, [%rd1];", UNKNOWN), Unrolling::No);
+        assert_eq!(unrolling("ld.global.u64 %rd1, [%rd1];", UNKNOWN_TRIP_COUNT), Unrolling::No);
         // The address depends on a load of the same iteration only.
         let gathered =
             "ld.global.u32 %r4, [%rd1];\nmul.wide.u32 %rd2, %r4, 4;\nld.global.u32 %r4, [%rd2];\nadd.s32 %r5, %r5, %r4;\n";
-        assert_eq!(unrolling(gathered, UNKNOWN), Unrolling::Factor(4));
+        assert_eq!(unrolling(gathered, UNKNOWN_TRIP_COUNT), Unrolling::Factor(4));
     }
 }

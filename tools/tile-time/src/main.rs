@@ -155,7 +155,8 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         return Err(Diagnostic::unsupported("TIM004", text).note(format!("line {line} of the PTX")));
     }
     let advice = if arguments.no_advice { Vec::new() } else { advice::potential_savings(&sample, &machine, &prediction) };
-    let report = report::Report::new(&sample, &simulator::SourceLocations::of(text), &machine, &prediction, advice, assembled);
+    let report =
+        report::Report::new(&sample, &simulator::SourceLocations::from_ptx(text), &machine, &prediction, advice, assembled);
     write_report(arguments, &report, report::Report::text)
 }
 

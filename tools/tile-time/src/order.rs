@@ -26,7 +26,7 @@ pub(crate) enum OrderKind {
     End,
 }
 
-/// Returns how an op restricts the order of the ops around it.
+/// Returns the constraint that an op puts on the order of the ops around it.
 pub(crate) fn order_kind(op: &Op) -> OrderKind {
     match op {
         Op::Load { space: Space::Param, .. } => OrderKind::Plain,
@@ -112,7 +112,7 @@ fn schedule_region(program: &Program, code: &Code, region: std::ops::Range<usize
         let cost = &code.costs[region.start + index];
         let start = cost.unit_cycles.iter().map(|(unit, _)| units[*unit as usize]).fold(now.max(nodes[index].ready), f64::max);
         for (unit, cycles) in &cost.unit_cycles {
-            // The four SM sub-partitions share the shared-memory port, so a wavefront takes a sub-partition four cycles.
+            // The four SM sub-partitions share the shared-memory port, so each sub-partition gets one wavefront every four cycles.
             let cycles = if *unit == Unit::Memory { 4.0 * min_wavefronts(&program.code[region.start + index].op) } else { *cycles };
             units[*unit as usize] = start + cycles;
         }

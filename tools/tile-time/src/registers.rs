@@ -5,8 +5,8 @@ use crate::spilled::{self, SpillPositions};
 use common::{child, toolkit};
 use simulator::program::{Op, Program};
 
-/// Registers that ptxas needs in addition to live values: an estimate.
-const OVERHEAD: u32 = 12;
+/// Number of registers that ptxas needs in addition to the live values. The value is an estimate.
+const REGISTER_OVERHEAD: u32 = 12;
 
 /// The register allocation of a kernel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,13 +50,14 @@ fn parse_report(report: &str) -> Option<Registers> {
 /// Estimates the register count from the register pressure.
 pub(crate) fn estimate_register_count(pressure: &[u32]) -> u32 {
     let max_pressure = pressure.iter().copied().max().unwrap_or(0);
-    (max_pressure + OVERHEAD).next_multiple_of(8).clamp(16, 255)
+    (max_pressure + REGISTER_OVERHEAD).next_multiple_of(8).clamp(16, 255)
 }
 
 /// Distributes the spill instructions over the instructions, in proportion to the register pressure above the register count. If
-/// the pressure never exceeds the count, evenly over the instructions with at least 90 % of the maximum pressure.
+/// the pressure never exceeds the count, all instructions with at least 90 % of the maximum pressure get an equal share.
 pub(crate) fn spread_spills(code: &Code, pressure: &[u32], registers: Registers) -> Vec<f32> {
-    let excess = |pc: usize| pressure[pc].saturating_add(OVERHEAD).saturating_sub(registers.raised_count.max(registers.count));
+    let excess =
+        |pc: usize| pressure[pc].saturating_add(REGISTER_OVERHEAD).saturating_sub(registers.raised_count.max(registers.count));
     let max_pressure = pressure.iter().copied().max().unwrap_or(0);
     let exceeds_count = (0..pressure.len()).any(|pc| excess(pc) > 0);
     let weight = |pc: usize| match exceeds_count {
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn setmaxnreg_raises_are_found() {
+    fn the_largest_setmaxnreg_increase_is_found() {
         assert_eq!(max_raised_count("setmaxnreg.dec.sync.aligned.u32 \t40;\nsetmaxnreg.inc.sync.aligned.u32 \t232;\n"), 232);
         assert_eq!(max_raised_count("setmaxnreg.inc.sync.aligned.u32"), 0);
     }

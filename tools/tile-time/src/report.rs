@@ -79,7 +79,7 @@ struct Roofline {
 impl Roofline {
     /// Computes the minimum times by compute and by memory traffic, and the share of the roofline that is reached.
     fn new(sample: &Sample, machine: &Machine, prediction: &Prediction, busy: &[Busy], seconds: f64) -> Roofline {
-        // The engines and units that compute. All other engines and units move data, issue or synchronize.
+        // The names of the engines and units that compute. All other engines and units move data, issue or synchronize.
         const COMPUTE: [&str; 6] = [
             "float unit",
             "heavy float and multiply unit",
@@ -217,6 +217,7 @@ impl Report {
         }
     }
 
+    /// Returns the report as text.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         self.write_text(&mut text).expect("a string can be written to");
@@ -323,8 +324,8 @@ fn unit_utilization(machine: &Machine, prediction: &Prediction) -> Vec<Busy> {
         utilization.push(Busy { unit: unit.name(), part: statistics.unit_cycles[unit as usize] / cycles / 4.0 });
     }
     for (engine, name) in ENGINES {
-        let parts = if engine == Engine::TensorMemory { 4.0 } else { 1.0 };
-        utilization.push(Busy { unit: name, part: statistics.engine_cycles[engine as usize] / cycles / parts });
+        let units_per_sm = if engine == Engine::TensorMemory { 4.0 } else { 1.0 };
+        utilization.push(Busy { unit: name, part: statistics.engine_cycles[engine as usize] / cycles / units_per_sm });
     }
     let seconds = prediction.cycles / (machine.chip.clock * 1e6);
     let l2 = machine.global.l2_chip_bytes.min(machine.global.l2_bytes * prediction.active_sms);
@@ -333,8 +334,8 @@ fn unit_utilization(machine: &Machine, prediction: &Prediction) -> Vec<Busy> {
     utilization
 }
 
-/// Returns the times of each warp role. Warps form a role if the same instructions execute at least half as often as the most
-/// frequent one.
+/// Returns the times of each warp role. A hot instruction executes at least half as often as the most executed instruction of its
+/// warp. Warps with the same hot instructions form a role.
 fn role_times(sample: &Sample, source_locations: &SourceLocations<'_>, prediction: &Prediction) -> Vec<RoleTime> {
     let instruction_times = &prediction.statistics.instruction_times;
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -359,8 +360,8 @@ fn times_of_warps(sample: &Sample, prediction: &Prediction, warps: &[usize]) -> 
         let mut sum = InstructionTime::default();
         for time in times(pc) {
             sum.count += time.count;
-            sum.issue += time.issue;
-            sum.waits.iter_mut().zip(time.waits).for_each(|(to, from)| *to += from);
+            sum.issue_cycles += time.issue_cycles;
+            sum.stall_cycles.iter_mut().zip(time.stall_cycles).for_each(|(to, from)| *to += from);
         }
         sum
     };
@@ -376,12 +377,12 @@ fn line_times(sample: &Sample, prediction: &Prediction) -> Vec<LineTime> {
     let mut lines: BTreeMap<u32, InstructionTime> = BTreeMap::new();
     for (instruction, spent) in sample.program.code.iter().zip(&all) {
         let line = lines.entry(instruction.line).or_default();
-        line.issue += spent.issue;
-        line.waits.iter_mut().zip(spent.waits).for_each(|(to, from)| *to += from);
+        line.issue_cycles += spent.issue_cycles;
+        line.stall_cycles.iter_mut().zip(spent.stall_cycles).for_each(|(to, from)| *to += from);
     }
     let line_time = |(line, spent): (u32, InstructionTime)| {
-        let waits = STALL_REASONS.iter().map(|(stall, name)| (f64::from(spent.waits[*stall as usize]), *name));
-        let longest = waits.chain([(spent.issue, "issuing")]).max_by(|a, b| a.0.total_cmp(&b.0));
+        let waits = STALL_REASONS.iter().map(|(stall, name)| (f64::from(spent.stall_cycles[*stall as usize]), *name));
+        let longest = waits.chain([(spent.issue_cycles, "issuing")]).max_by(|a, b| a.0.total_cmp(&b.0));
         LineTime { line, part: total_time(&spent) / total, mostly: longest.map_or("", |(_, name)| name) }
     };
     lines.into_iter().map(line_time).filter(|line| line.part > 0.0).collect()
@@ -424,7 +425,7 @@ fn role_time(sample: &Sample, source_locations: &SourceLocations<'_>, prediction
 
 /// Returns the cycles that a warp spends at an instruction, to issue it and to wait.
 fn total_time(spent: &InstructionTime) -> f64 {
-    spent.issue + spent.waits.iter().map(|&wait| f64::from(wait)).sum::<f64>()
+    spent.issue_cycles + spent.stall_cycles.iter().map(|&wait| f64::from(wait)).sum::<f64>()
 }
 
 /// Returns the waits and the issue time that take at least 2 % of the time, longest first.
@@ -435,11 +436,11 @@ fn significant_waits(
     pcs: impl Iterator<Item = usize> + Clone,
     total: f64,
 ) -> Vec<Wait> {
-    let issue: f64 = pcs.clone().map(|pc| all[pc].issue).sum();
+    let issue: f64 = pcs.clone().map(|pc| all[pc].issue_cycles).sum();
     let mut list = vec![Wait { reason: "issuing", part: issue / total, lines: Vec::new(), source: Vec::new() }];
     for (stall, name) in STALL_REASONS {
         let mut longest: Vec<(f64, u32)> =
-            pcs.clone().map(|pc| (f64::from(all[pc].waits[stall as usize]), sample.program.code[pc].line)).collect();
+            pcs.clone().map(|pc| (f64::from(all[pc].stall_cycles[stall as usize]), sample.program.code[pc].line)).collect();
         let sum: f64 = longest.iter().map(|wait| wait.0).sum();
         longest.retain(|wait| wait.0 >= 0.2 * sum && sum > 0.0);
         longest.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -475,8 +476,8 @@ fn describe_work(sample: &Sample, all: &[InstructionTime]) -> String {
         ("global stores", &["st.global"]),
         ("atomic operations", &["atom", "red"]),
     ];
-    let parts: Vec<&str> = kinds.iter().filter(|(_, words)| count(words) > 0).map(|(name, _)| *name).collect();
-    if parts.is_empty() { "control flow only".into() } else { parts.join(", ") }
+    let work_kinds: Vec<&str> = kinds.iter().filter(|(_, words)| count(words) > 0).map(|(name, _)| *name).collect();
+    if work_kinds.is_empty() { "control flow only".into() } else { work_kinds.join(", ") }
 }
 
 /// Formats ascending numbers as ranges, for example `0-3, 7`.

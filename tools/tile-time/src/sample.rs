@@ -22,8 +22,8 @@ const MAX_SAMPLED_INSTRUCTIONS: u64 = 1_000_000;
 /// single wave.
 const MAX_SAMPLED_INSTRUCTIONS_OF_ONE_WAVE: u64 = 8_000_000;
 /// Maximum number of clusters that a sampled cluster executes with work stealing, its own work included.
-const MAX_STOLEN: u64 = 64;
-/// Limits of the function `distinct_share`: the number of clusters that it executes, and their total warp instructions.
+const MAX_CLUSTERS_PER_SAMPLE: u64 = 64;
+/// Limits of the function `distinct_share`: the number of clusters that it executes, and the sum of their warp instructions.
 const SHARING_CLUSTERS: u64 = 96;
 const SHARING_INSTRUCTIONS: u64 = 600_000;
 
@@ -31,7 +31,8 @@ const SHARING_INSTRUCTIONS: u64 = 600_000;
 pub(crate) struct Sample {
     pub(crate) program: Program,
     pub(crate) code: Code,
-    /// The recording of the representative cluster: the first sampled cluster, or for a grid of a single wave the longest.
+    /// The recording of the representative cluster. In a grid of a single wave it is the longest sampled cluster, and else the
+    /// first.
     pub(crate) recording: Recording,
     /// The number of warp instructions of the representative cluster.
     pub(crate) instructions: u64,
@@ -112,18 +113,21 @@ impl Sample {
             mode: ExecutionMode::TimingOnly,
         };
         let mut executor = Executor::new(&program, options, call.grid, params, global_memory(&program, &call));
-        let clusters = executor.clusters().map_err(as_diagnostic)?.end;
+        let clusters = executor.cluster_number_range().map_err(as_diagnostic)?.end;
         let one_wave = clusters as f64 * f64::from(program.cluster_dim.iter().product::<u32>()) <= machine.chip.sms;
         let max_instructions = if one_wave { MAX_SAMPLED_INSTRUCTIONS_OF_ONE_WAVE } else { MAX_SAMPLED_INSTRUCTIONS };
         // With work stealing, only the clusters of the first wave exist.
-        let first_wave = (machine.chip.sms as u64 / u64::from(program.cluster_dim.iter().product::<u32>())).max(1);
+        let first_wave_clusters = (machine.chip.sms as u64 / u64::from(program.cluster_dim.iter().product::<u32>())).max(1);
         let steals_work = program.code.iter().any(|instruction| matches!(instruction.op, Op::CancelLaunch { .. }));
-        let all = if steals_work { clusters.div_ceil(first_wave).max(1) } else { 1 };
-        let stolen = all.div_ceil(all.div_ceil(MAX_STOLEN));
+        let clusters_per_launched = if steals_work { clusters.div_ceil(first_wave_clusters).max(1) } else { 1 };
+        // The number of clusters whose work a sampled cluster executes. If this number exceeds the maximum, several equal samples
+        // share the work.
+        let clusters_per_sample = clusters_per_launched.div_ceil(clusters_per_launched.div_ceil(MAX_CLUSTERS_PER_SAMPLE));
         let mut recordings: Vec<Recording> = Vec::new();
         let mut sampled_instructions = 0;
         for number in sampled_clusters(&executor, &call, target, clusters).map_err(as_diagnostic)? {
-            let stolen_clusters = (1..stolen).map(|wave| number + wave * first_wave).map(|other| other % clusters.max(1));
+            let stolen_clusters =
+                (1..clusters_per_sample).map(|wave| number + wave * first_wave_clusters).map(|other| other % clusters.max(1));
             let recording = executor
                 .record_with_stolen(number, stolen_clusters.collect(), arguments.instruction_limit)
                 .map_err(as_diagnostic)?;
@@ -165,20 +169,20 @@ impl Sample {
         let spilling_share = spilling_share(&code, &recording);
         let buffers = call.launch.buffers.iter().map(|buffer| buffer.contents.len() as f64).sum();
         let (read_bytes, written_bytes) = traffic_bytes(&program, &recording);
-        let all_clusters = clusters.div_ceil(stolen) as f64;
+        let launched_clusters = clusters.div_ceil(clusters_per_sample) as f64;
         let executed_work = ExecutedWork {
             flops: recording
                 .complete
-                .then(|| all_clusters * (mma_operations(&program, &recording) + thread_operations(&program, &recording))),
+                .then(|| launched_clusters * (mma_operations(&program, &recording) + thread_operations(&program, &recording))),
             bytes: compulsory_bytes(
                 &call,
                 &program,
                 &recording,
-                (distinct_share * read_bytes * all_clusters, written_bytes * all_clusters),
+                (distinct_share * read_bytes * launched_clusters, written_bytes * launched_clusters),
             ),
         };
         let work = call.launch.work.as_ref().filter(|work| work.flops > 0.0);
-        let clusters = clusters.div_ceil(stolen);
+        let clusters = clusters.div_ceil(clusters_per_sample);
         let executed_share = work.map(|work| mma_operations(&program, &recording) * clusters as f64 / work.flops);
         Ok(Sample {
             executed_share: executed_share.filter(|executed_share| !recording.complete && (0.02..1.0).contains(executed_share)),

@@ -6,7 +6,7 @@ use base::diag::{Diagnostic, Result};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// Timed launches of a measured candidate.
+/// Number of timed launches of each measured candidate.
 const TIMED_LAUNCHES: &str = "20";
 
 /// Evaluates candidates for one kernel, launch and target.
@@ -27,8 +27,8 @@ pub(crate) struct Evaluator {
     pub(crate) step_seconds: u64,
 }
 
-/// A measured candidate.
-pub(crate) struct Measured {
+/// A candidate with its measured and its predicted time.
+pub(crate) struct MeasuredCandidate {
     pub(crate) options: Vec<String>,
     pub(crate) predicted_seconds: f64,
     /// The measured time.
@@ -44,19 +44,20 @@ struct ToolDiagnostic {
 }
 
 impl Evaluator {
-    /// The predicted time of a candidate. `known_seconds` returns the time of the program with this digest if an earlier candidate
-    /// has the same program.
+    /// Compiles a candidate and predicts its time. `known_seconds` returns the predicted time of a PTX digest, if an earlier
+    /// candidate compiled to the same PTX.
     pub(crate) fn evaluate(&self, options: &[String], known_seconds: impl Fn(&str) -> Option<f64>) -> Outcome {
         self.compile_and_predict(options, known_seconds).unwrap_or_else(Outcome::Failed)
     }
 
+    /// Implements [`Evaluator::evaluate`] with the failure as an error.
     fn compile_and_predict(
         &self,
         options: &[String],
         known_seconds: impl Fn(&str) -> Option<f64>,
     ) -> std::result::Result<Outcome, Failure> {
         let ptx = self.compile(options, "ptx")?;
-        let digest = ptx_digest(&std::fs::read(&ptx).map_err(|error| tool_error(&error.to_string()))?);
+        let digest = ptx_digest(&std::fs::read(&ptx).map_err(|error| failure_without_diagnostic(&error.to_string()))?);
         let seconds = match known_seconds(&digest) {
             Some(seconds) => seconds,
             None => self.predict_seconds(&ptx)?,
@@ -74,11 +75,11 @@ impl Evaluator {
         arguments.extend([format!("--emit={kind}"), "-o".into(), output.display().to_string()]);
         arguments.extend(self.fixed.iter().chain(options).cloned());
         arguments.extend(["--".into(), self.kernel.display().to_string()]);
-        self.run("tileiras", &arguments)?;
+        self.run_tool("tileiras", &arguments)?;
         Ok(output)
     }
 
-    /// The time that `tile-time` predicts for PTX.
+    /// Returns the time in seconds that `tile-time` predicts for PTX.
     fn predict_seconds(&self, ptx: &Path) -> std::result::Result<f64, Failure> {
         #[derive(Deserialize)]
         struct Prediction {
@@ -87,13 +88,14 @@ impl Evaluator {
         let mut arguments: Vec<String> = vec![ptx.display().to_string(), "--launch".into(), self.launch.display().to_string()];
         arguments.extend(["--no-advice".into(), "--json=-".into(), format!("--max-time={}", self.step_seconds)]);
         arguments.extend(self.gpu.iter().map(|gpu| format!("--gpu={gpu}")));
-        let output = self.run("tile-time", &arguments)?;
-        let prediction: Prediction = serde_json::from_slice(&output).map_err(|error| tool_error(&format!("tile-time: {error}")))?;
+        let output = self.run_tool("tile-time", &arguments)?;
+        let prediction: Prediction =
+            serde_json::from_slice(&output).map_err(|error| failure_without_diagnostic(&format!("tile-time: {error}")))?;
         Ok(prediction.seconds)
     }
 
     /// Measures candidates on a GPU and sorts them by time.
-    pub(crate) fn measure(&self, ranking: &[RankedCandidate], driver: Option<&Path>) -> Result<Vec<Measured>> {
+    pub(crate) fn measure(&self, ranking: &[RankedCandidate], driver: Option<&Path>) -> Result<Vec<MeasuredCandidate>> {
         #[derive(Deserialize)]
         struct Launches {
             cubins: Vec<Cubin>,
@@ -112,26 +114,27 @@ impl Evaluator {
         arguments.extend(["--refill".into(), format!("--repeat={TIMED_LAUNCHES}"), "--json=-".into()]);
         arguments.extend(driver.map(|path| format!("--driver={}", path.display())));
         arguments.extend(cubins[1..].iter().map(|cubin| format!("--against={cubin}")));
-        let output = self.run("tile-launch", &arguments).map_err(failed)?;
-        let launches: Launches =
-            serde_json::from_slice(&output).map_err(|error| failed(tool_error(&format!("tile-launch: {error}"))))?;
-        let measured = ranking.iter().zip(launches.cubins).map(|(candidate, cubin)| Measured {
+        let output = self.run_tool("tile-launch", &arguments).map_err(failed)?;
+        let launches: Launches = serde_json::from_slice(&output)
+            .map_err(|error| failed(failure_without_diagnostic(&format!("tile-launch: {error}"))))?;
+        let measured = ranking.iter().zip(launches.cubins).map(|(candidate, cubin)| MeasuredCandidate {
             options: candidate.options.clone(),
             predicted_seconds: candidate.seconds,
             seconds: cubin.median / 1e3,
         });
-        let mut measured: Vec<Measured> = measured.collect();
+        let mut measured: Vec<MeasuredCandidate> = measured.collect();
         measured.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
         Ok(measured)
     }
 
     /// Runs a tool and returns its standard output.
-    fn run(&self, tool: &str, arguments: &[String]) -> std::result::Result<Vec<u8>, Failure> {
+    fn run_tool(&self, tool: &str, arguments: &[String]) -> std::result::Result<Vec<u8>, Failure> {
         let path = self.tools.join(tool);
         let mut command = common::child::command(&path);
         command.arg("--error-format=json").args(arguments);
         let output = common::child::run_captured(&mut command, None);
-        let output = output.map_err(|error| tool_error(&format!("{}: {}", path.display(), common::os_error_text(&error))))?;
+        let output = output
+            .map_err(|error| failure_without_diagnostic(&format!("{}: {}", path.display(), common::os_error_text(&error))))?;
         if output.status.success() {
             Ok(output.stdout)
         } else {
@@ -140,10 +143,10 @@ impl Evaluator {
     }
 }
 
-/// The failure that a tool reported.
+/// Returns the failure that the first diagnostic of a tool describes.
 fn reported_failure(tool: &str, stderr: &str) -> Failure {
     let Some(reported) = stderr.lines().find_map(|line| serde_json::from_str::<ToolDiagnostic>(line).ok()) else {
-        return tool_error(&format!("{tool}: {}", stderr.lines().next().unwrap_or("no message")));
+        return failure_without_diagnostic(&format!("{tool}: {}", stderr.lines().next().unwrap_or("no message")));
     };
     let kind = match (reported.code.as_deref(), &*reported.kind) {
         (Some("SC100"), _) => FailureKind::SharedMemory,
@@ -155,12 +158,13 @@ fn reported_failure(tool: &str, stderr: &str) -> Failure {
     Failure { kind, code: reported.code, message: reported.message }
 }
 
-/// A failure without a diagnostic of a tool.
-fn tool_error(message: &str) -> Failure {
+/// Returns a failure with this message, for errors that no diagnostic of a tool describes.
+fn failure_without_diagnostic(message: &str) -> Failure {
     Failure { kind: FailureKind::Error, code: None, message: message.into() }
 }
 
-/// Digest of PTX without comments. Comments contain the options, so they differ between candidates with the same code.
+/// Returns the digest of PTX without its comments. Comments contain the options, so they differ between candidates with the same
+/// code.
 fn ptx_digest(ptx: &[u8]) -> String {
     let text = String::from_utf8_lossy(ptx);
     let mut hasher = blake3::Hasher::new();

@@ -149,7 +149,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
 /// `plans` is the content of the plan file before the search.
 fn report_results(search: &Search, evaluator: &Evaluator, options: &Options, kernel: &str, mut plans: PlanFile) -> Result<()> {
     let mut ranking = search.records.ranking();
-    let Some(fastest) = ranking.first() else { return Err(report::no_candidate(&search.records)) };
+    let Some(fastest) = ranking.first() else { return Err(report::no_candidate_error(&search.records)) };
     let mut best = (fastest.options.clone(), fastest.seconds);
     let prints_plan = options.plan.as_deref() == Some(Path::new("-"));
     let print = |text: String| if prints_plan { Ok(()) } else { common::write_file(None, text.as_bytes()) };

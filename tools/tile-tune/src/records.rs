@@ -30,6 +30,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    /// Computes the identity from the contents of the kernel and launch files, and from the options of the search.
     pub(crate) fn new(kernel: &[u8], launch: &[u8], target: Target, gpu: Option<&str>, fixed: &[String]) -> Identity {
         Identity {
             version: env!("CARGO_PKG_VERSION").into(),
@@ -41,14 +42,14 @@ impl Identity {
         }
     }
 
-    /// The digest of the bytecode.
+    /// Returns the digest of the bytecode.
     pub(crate) fn kernel(&self) -> &str {
         &self.kernel
     }
 
-    /// The name of the first property that differs, for a message.
+    /// Returns the name of the first property that differs, for a message.
     fn first_difference(&self, other: &Identity) -> Option<&'static str> {
-        let parts = [
+        let properties = [
             ("kernel", self.kernel == other.kernel),
             ("launch", self.launch == other.launch),
             ("target", self.target == other.target),
@@ -56,7 +57,7 @@ impl Identity {
             ("value of --with", self.fixed == other.fixed),
             ("version of the tools", self.version == other.version),
         ];
-        parts.into_iter().find(|(_, is_equal)| !is_equal).map(|(part, _)| part)
+        properties.into_iter().find(|(_, is_equal)| !is_equal).map(|(name, _)| name)
     }
 }
 
@@ -77,6 +78,7 @@ pub(crate) enum FailureKind {
 }
 
 impl FailureKind {
+    /// Returns the name of the failure kind for reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             FailureKind::SharedMemory => "shared memory",
@@ -130,7 +132,7 @@ pub(crate) struct Records {
     file: Option<File>,
 }
 
-/// The key of a candidate: the order of options does not matter.
+/// Returns the key of a candidate: its sorted options, because their order does not matter.
 fn options_key(options: &[String]) -> Vec<String> {
     let mut sorted = options.to_vec();
     sorted.sort();
@@ -171,8 +173,8 @@ impl Records {
         let Some(first) = lines.next() else { return Ok(()) };
         let file_identity: Identity =
             serde_json::from_str(first).map_err(|_| "this is not a file of results of tile-tune".to_string())?;
-        if let Some(part) = identity.first_difference(&file_identity) {
-            return Err(format!("these are results for another {part}; name another file, or delete this one"));
+        if let Some(property) = identity.first_difference(&file_identity) {
+            return Err(format!("these are results for another {property}; name another file, or delete this one"));
         }
         for (index, line) in lines.enumerate() {
             let record: Record = serde_json::from_str(line).map_err(|error| format!("line {}: {error}", index + 2))?;
@@ -181,6 +183,7 @@ impl Records {
         Ok(())
     }
 
+    /// Adds a record, and appends it to the file.
     pub(crate) fn add(&mut self, record: Record) -> Result<()> {
         if let Some(file) = &mut self.file {
             let written = writeln!(file, "{}", json_line(&record)).and_then(|()| file.flush());
@@ -191,16 +194,17 @@ impl Records {
         Ok(())
     }
 
+    /// Returns the number of candidates with a record.
     pub(crate) fn len(&self) -> usize {
         self.outcomes.len()
     }
 
-    /// The recorded prediction or failure of the candidate with these options, in any order; `None` without a record.
+    /// Returns the recorded prediction or failure of the candidate with these options, in any order; `None` without a record.
     pub(crate) fn outcome(&self, options: &[String]) -> Option<&Outcome> {
         self.outcomes.get(&options_key(options))
     }
 
-    /// The predicted time of a candidate; `None` if it failed or has no record.
+    /// Returns the predicted time of a candidate in seconds; `None` if it failed or has no record.
     pub(crate) fn seconds(&self, options: &[String]) -> Option<f64> {
         match self.outcome(options)? {
             Outcome::Predicted { seconds, .. } => Some(*seconds),
@@ -208,7 +212,7 @@ impl Records {
         }
     }
 
-    /// The predicted time of the program with this digest, if a candidate has this program.
+    /// Returns the predicted time in seconds of the PTX with this digest, if a candidate compiled to it.
     pub(crate) fn seconds_of_ptx(&self, digest: &str) -> Option<f64> {
         self.outcomes.values().find_map(|outcome| match outcome {
             Outcome::Predicted { seconds, ptx } if ptx == digest => Some(*seconds),
@@ -216,7 +220,8 @@ impl Records {
         })
     }
 
-    /// The candidates in order of predicted time. Of the candidates with the same program, only the one with the fewest options.
+    /// Returns the candidates in order of predicted time. If several candidates compiled to the same PTX, the ranking has only the
+    /// one with the fewest options.
     pub(crate) fn ranking(&self) -> Vec<RankedCandidate> {
         let mut shortest: BTreeMap<&str, (&Vec<String>, f64)> = BTreeMap::new();
         for (options, outcome) in &self.outcomes {
@@ -232,7 +237,7 @@ impl Records {
         ranking
     }
 
-    /// The failed candidates, in the order of their options.
+    /// Returns the failed candidates, in the order of their options.
     pub(crate) fn failures(&self) -> impl Iterator<Item = (&[String], &Failure)> {
         self.outcomes.iter().filter_map(|(options, outcome)| match outcome {
             Outcome::Failed(failure) => Some((options.as_slice(), failure)),
@@ -241,7 +246,7 @@ impl Records {
     }
 }
 
-/// A value as one line of JSON.
+/// Returns a value as one line of JSON.
 fn json_line(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("strings and numbers")
 }

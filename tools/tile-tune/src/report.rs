@@ -1,6 +1,6 @@
-//! The results of a search as text.
+//! Formats the results of a search as text.
 
-use crate::evaluation::Measured;
+use crate::evaluation::MeasuredCandidate;
 use crate::records::Records;
 use base::Target;
 use base::diag::Diagnostic;
@@ -10,15 +10,17 @@ use std::fmt::Write;
 /// Width of the longest bar, in characters.
 const BAR_WIDTH: f64 = 40.0;
 
+/// Returns the options of a candidate on one line.
 fn options_text(options: &[String]) -> String {
     if options.is_empty() { "no option".into() } else { options.join(" ") }
 }
 
+/// Formats a time in microseconds.
 fn microseconds(seconds: f64) -> String {
     format!("{:.2} us", seconds * 1e6)
 }
 
-/// The ranking by predicted time with a bar for each candidate, and the number of failures of each kind.
+/// Returns the ranking by predicted time with a bar for each candidate, and the number of failures of each kind.
 pub(crate) fn predicted_table(records: &Records, rows: usize) -> String {
     let ranking = records.ranking();
     let default_seconds = records.seconds(&[]);
@@ -45,8 +47,8 @@ pub(crate) fn predicted_table(records: &Records, rows: usize) -> String {
     text
 }
 
-/// The ranking by measured time.
-pub(crate) fn measured_table(candidates: &[Measured]) -> String {
+/// Returns the ranking by measured time.
+pub(crate) fn measured_table(candidates: &[MeasuredCandidate]) -> String {
     let mut text = format!("{:>14} {:>14}  options\n", "measured", "predicted");
     for candidate in candidates {
         let (measured, predicted) = (microseconds(candidate.seconds), microseconds(candidate.predicted_seconds));
@@ -55,14 +57,14 @@ pub(crate) fn measured_table(candidates: &[Measured]) -> String {
     text
 }
 
-/// The options of a candidate as a response file of `tileiras`.
+/// Returns the options of a candidate as a response file of `tileiras`.
 pub(crate) fn response_file(target: Target, options: &[String]) -> String {
     let lines: Vec<String> = [format!("--gpu-name={}", target.name)].into_iter().chain(options.iter().cloned()).collect();
     lines.join("\n") + "\n"
 }
 
-/// The error if every candidate failed.
-pub(crate) fn no_candidate(records: &Records) -> Box<Diagnostic> {
+/// Returns the error for a search in which every candidate failed.
+pub(crate) fn no_candidate_error(records: &Records) -> Box<Diagnostic> {
     let mut error = Diagnostic::invalid("TUN006", "no candidate could be compiled and predicted");
     if let Some((options, failure)) = records.failures().next() {
         error = error.note(format!("{}: {}", options_text(options), failure.message));

@@ -28,7 +28,7 @@ pub(crate) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Evaluates all combinations of values.
+    /// Evaluates all combinations of option values, up to the limit.
     pub(crate) fn run_exhaustive(&mut self, space: &Space) -> Result<()> {
         self.evaluate(&space.all_candidates())
     }
@@ -104,6 +104,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|error| error.into_inner())
 }
 
+/// Returns the progress line of an evaluated candidate.
 fn describe_record(record: &Record) -> String {
     let options = if record.options.is_empty() { "no option".into() } else { record.options.join(" ") };
     match &record.outcome {

@@ -5,8 +5,9 @@ use base::diag::{Diagnostic, Result};
 /// The value with which an option is not passed, so that the compiler decides.
 const DEFAULT_VALUE: &str = "default";
 
-/// The space without `--space`: options that override decisions of the compiler, and apply to most kernels.
-const DECISIONS: &[(&str, &[&str])] = &[
+/// The options and values that a search without `--space` tries. They override decisions of the compiler, and apply to most
+/// kernels.
+const DEFAULT_SPACE: &[(&str, &[&str])] = &[
     ("warps", &["4", "8", "16"]),
     ("occupancy", &["1", "2", "3"]),
     ("stages", &["2", "3", "4", "5"]),
@@ -38,19 +39,19 @@ impl Dimension {
         }
     }
 
-    /// The command-line argument that gives the option a value.
+    /// Returns the command-line argument that gives the option a value.
     fn option_argument(&self, value: &str) -> String {
         format!("--{}={value}", self.option)
     }
 
-    /// The options of a candidate with another value of this dimension. With `None`, the compiler decides.
+    /// Returns the options of a candidate with another value of this dimension. With `None`, the option is absent.
     fn with_value(&self, options: &[String], value: Option<&str>) -> Vec<String> {
         let prefix = self.option_argument("");
         let others = options.iter().filter(|option| !option.starts_with(&prefix)).cloned();
         others.chain(value.map(|value| self.option_argument(value))).collect()
     }
 
-    /// The candidates that differ from `options` in this dimension only.
+    /// Returns the candidates that differ from `options` in this dimension only.
     pub(crate) fn variants(&self, options: &[String]) -> Vec<Vec<String>> {
         let values = [None].into_iter().chain(self.values.iter().map(|value| Some(value.as_str())));
         values.map(|value| self.with_value(options, value)).collect()
@@ -72,7 +73,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// The space of `--space`, or else that of all decisions without those that `fixed` takes.
+    /// Returns the space that `--space` requests, or else the default space. Options in `fixed` (`--with`) are not varied.
     pub(crate) fn new(requested: &[Dimension], fixed: &[String]) -> Result<Space> {
         let is_fixed = |option: &str| fixed.iter().any(|argument| argument.starts_with(&format!("--{option}=")));
         let name = |argument: &str| argument.split_once('=').map_or(argument, |(name, _)| name).to_string();
@@ -97,15 +98,15 @@ impl Space {
             option: (*option).into(),
             values: values.iter().map(|value| (*value).into()).collect(),
         };
-        Ok(Space { dimensions: DECISIONS.iter().filter(|(option, _)| !is_fixed(option)).map(dimension).collect() })
+        Ok(Space { dimensions: DEFAULT_SPACE.iter().filter(|(option, _)| !is_fixed(option)).map(dimension).collect() })
     }
 
-    /// The number of combinations of values. Each option can also be absent.
+    /// Returns the number of combinations of values. Each option can also be absent.
     pub(crate) fn combinations(&self) -> u64 {
         self.dimensions.iter().fold(1, |product, dimension| product.saturating_mul(dimension.values.len() as u64 + 1))
     }
 
-    /// All combinations of values.
+    /// Returns all combinations of values, as lists of options.
     pub(crate) fn all_candidates(&self) -> Vec<Vec<String>> {
         let extend = |candidates: Vec<Vec<String>>, dimension: &Dimension| {
             candidates.iter().flat_map(|options| dimension.variants(options)).collect()

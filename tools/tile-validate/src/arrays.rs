@@ -30,7 +30,7 @@ pub(crate) enum Param {
     Number { ty: Scalar, divisor: i64 },
 }
 
-/// The parameters of a kernel, and what determines its launches.
+/// The parameters and properties of a kernel from which its launches are generated.
 pub(crate) struct Kernel {
     pub(crate) name: String,
     pub(crate) params: Vec<Param>,
@@ -73,7 +73,8 @@ struct KernelAnalysis<'a> {
 }
 
 impl KernelAnalysis<'_> {
-    /// The coarsest step of the conversions to a coarser float type whose results the kernel uses for more than stores.
+    /// Returns the coarsest relative rounding step of the conversions to a coarser float type whose results the kernel uses for
+    /// more than stores.
     fn rounding_step(&self, ops: &[OpId]) -> f64 {
         let body = &self.function.body;
         let type_step = |value: Value| {
@@ -92,7 +93,7 @@ impl KernelAnalysis<'_> {
         rounding_steps.fold(0.0, f64::max)
     }
 
-    /// The index of the parameter that a value is, directly or through `assume` ops.
+    /// Returns the index of the parameter that a value equals, directly or through `assume` ops.
     fn param_of(&self, mut value: Value) -> Option<usize> {
         loop {
             if let Some(index) = self.function.params().iter().position(|param| *param == value) {
@@ -163,7 +164,7 @@ impl KernelAnalysis<'_> {
         views_by_value.into_values().collect()
     }
 
-    /// One more than the last axis whose tile block index the kernel uses; 0 if it uses none.
+    /// Returns one more than the last axis whose tile block index the kernel uses; 0 if it uses none.
     fn grid_axes(&self, ops: &[OpId]) -> usize {
         let body = &self.function.body;
         let mut used_values = std::collections::BTreeSet::new();
@@ -183,7 +184,8 @@ impl KernelAnalysis<'_> {
 mod tests {
     use super::*;
 
-    /// The rounding step of a kernel that converts an f32 `%x` to the type `rounded`, as `%y`, and then executes `use_of_y`.
+    /// Returns the rounding step of a kernel that converts an f32 `%x` to the type `rounded`, as `%y`, and then executes
+    /// `use_of_y`.
     fn rounding_step(rounded: &str, use_of_y: &str) -> f64 {
         let text = format!(
             "cuda_tile.module @m {{ entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<bf16>>) {{

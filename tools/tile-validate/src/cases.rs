@@ -32,6 +32,7 @@ enum InputKind {
     Edges,
 }
 
+/// Returns a case with `tiles` tiles along each dimension.
 const fn new_case(tiles: i64, is_partial: bool, contents: InputKind) -> Case {
     Case { tiles, is_partial, contents }
 }
@@ -58,6 +59,7 @@ const MAX_BLOCKS_PER_AXIS: i64 = 3;
 const MAX_ARRAY_ELEMENTS: i64 = 1 << 22;
 
 impl Case {
+    /// Returns the description of the case for messages.
     pub(crate) fn describe(&self) -> String {
         let partial = if self.is_partial { ", the last one partial" } else { "" };
         let contents = match self.contents {
@@ -105,7 +107,7 @@ impl Case {
         Ok(Some(outputs))
     }
 
-    /// The values of all integer parameters. This function computes the sizes first, because strides depend on them.
+    /// Returns the values of all integer parameters. This function computes the sizes first, because strides depend on them.
     fn integer_values(&self, kernel: &Kernel) -> Option<Vec<i64>> {
         let mut param_values = vec![None; kernel.params.len()];
         let divisor = |index: usize| match &kernel.params[index] {
@@ -150,7 +152,7 @@ impl Case {
         )
     }
 
-    /// The contents of an array parameter. The seed selects the pseudo-random sequence.
+    /// Returns the contents of an array parameter. The seed selects the pseudo-random sequence.
     fn array_bytes(&self, element: Scalar, count: usize, seed: u64) -> Vec<u8> {
         let element_bytes = element.bytes() as usize;
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -180,12 +182,12 @@ impl Case {
     }
 }
 
-/// An integer from 1 to 7.
+/// Returns an integer from 1 to 7 that depends on the element index and the seed.
 fn small_integer(index: u64, seed: u64) -> u64 {
     (index * 5 + seed) % 7 + 1
 }
 
-/// The bits of a special float. If the format lacks it, `encode` returns the nearest value that the format has.
+/// Returns the bits of a special float. If the format lacks it, `encode` returns the nearest value that the format has.
 fn special_float(element: Scalar, selector: u64) -> u64 {
     let value = match selector {
         0 => f64::INFINITY,
@@ -197,9 +199,10 @@ fn special_float(element: Scalar, selector: u64) -> u64 {
     encode(element, value, Rounding::PositiveInf, OverflowResult::Ieee)
 }
 
-/// The default tolerance of an output type: the error of another accumulation order. The tolerance is larger if the kernel rounds
-/// intermediate values to a type with coarser steps.
+/// Returns the default tolerance of an output type: the error of another accumulation order. The tolerance is larger if the kernel
+/// rounds intermediate values to a type with coarser steps.
 fn error_bound(element: Scalar, rounding_step: f64) -> f64 {
+    /// Upper bound of the tolerance. With a larger one, the comparison would accept most results.
     const MAX_TOLERANCE: f64 = 0.3;
     /// The expected error of a result in steps of the intermediate type, if its addends are rounded in the other direction.
     const ERROR_STEPS: f64 = 8.0;
@@ -213,8 +216,8 @@ fn error_bound(element: Scalar, rounding_step: f64) -> f64 {
     type_tolerance.max((ERROR_STEPS * rounding_step).min(MAX_TOLERANCE))
 }
 
-/// The dimensions of a view from the innermost to the outermost. Dimensions with a constant stride come first, by stride; then the
-/// others, from last to first.
+/// Returns the dimensions of a view from the innermost to the outermost. Dimensions with a constant stride come first, by stride;
+/// then the others, from last to first.
 fn dims_inner_first(view: &View) -> Vec<usize> {
     let mut dims: Vec<usize> = (0..view.sizes.len()).rev().collect();
     dims.sort_by_key(|dim| if let SizeOrStride::Constant(stride) = view.strides[*dim] { stride } else { i64::MAX });
@@ -226,7 +229,7 @@ fn round_up(number: i64, divisor: i64) -> i64 {
     (number + divisor - 1) / divisor * divisor
 }
 
-/// The value of a constant, or of a parameter if it is already computed.
+/// Returns the value of a constant, or of a parameter if it is already computed.
 fn known_value(number: SizeOrStride, param_values: &[Option<i64>]) -> Option<i64> {
     match number {
         SizeOrStride::Constant(number) => Some(number),
@@ -234,7 +237,7 @@ fn known_value(number: SizeOrStride, param_values: &[Option<i64>]) -> Option<i64
     }
 }
 
-/// The number of elements in memory from the first to the last element of a view.
+/// Returns the number of elements in memory from the first to the last element of a view.
 fn element_span(view: &View, param_values: &[i64]) -> i64 {
     let resolve = |number: SizeOrStride| match number {
         SizeOrStride::Constant(number) => number,
@@ -246,13 +249,13 @@ fn element_span(view: &View, param_values: &[i64]) -> i64 {
     last_offset.map_or(i64::MAX, |last_offset| last_offset.saturating_add(1))
 }
 
-/// An integer argument in the form of a launch description.
+/// Returns an integer argument in the form of a launch description.
 fn integer_argument(ty: Scalar, number: i64) -> Value {
     if ty == Scalar::I1 { json!({ "i1": number % 2 == 1 }) } else { json!({ ty.name(): number }) }
 }
 
 /// Copies the user's launch, with its input arrays, to a folder. Returns the outputs to compare.
-pub(crate) fn given_launch_case(path: &Path, kernel: &Kernel, tolerance: f64, folder: &Path) -> Result<Vec<Output>> {
+pub(crate) fn copy_given_launch(path: &Path, kernel: &Kernel, tolerance: f64, folder: &Path) -> Result<Vec<Output>> {
     let launch = common::launch::Launch::read(path)?;
     let mut launch_json = serde_json::to_value(&launch).expect("a launch is plain data");
     for (buffer, buffer_json) in launch.buffers.iter().zip(launch_json["buffers"].as_array_mut().into_iter().flatten()) {

@@ -63,8 +63,9 @@ fn main() -> std::process::ExitCode {
     common::runner::<Options>(&ABOUT, run)
 }
 
-/// The verdict on one launch. A wrong result or a missing verdict is an error instead.
+/// The result of validating one launch. A wrong result, or a validation that could not finish, is an error instead.
 enum Verdict {
+    /// All stages compute the same outputs.
     Same,
     /// The program itself has undefined behaviour on these arguments.
     Undefined(String),
@@ -95,7 +96,7 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     let program = file.write(base::envelope::Form::Binary)?;
     // If a kernel gets no verdict, validate the other kernels and report the first reason at the end. Stop at the first wrong
     // result.
-    let mut first_without_verdict = None;
+    let mut first_inconclusive = None;
     for kernel in &kernels {
         match validate(session, options, &runner, &program, kernel) {
             Ok(launches) => {
@@ -103,10 +104,10 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
                 common::write_file(None, line.as_bytes())?;
             }
             Err(error) if error.code == "VAL001" => return Err(error),
-            Err(error) => _ = first_without_verdict.get_or_insert(error),
+            Err(error) => _ = first_inconclusive.get_or_insert(error),
         }
     }
-    first_without_verdict.map_or(Ok(()), Err)
+    first_inconclusive.map_or(Ok(()), Err)
 }
 
 /// Returns the kernel that `--entry` names, or all kernels of the file.
@@ -120,6 +121,7 @@ fn select_kernels(module: &tileir::Module, entry: Option<&str>) -> Result<Vec<Ke
     if kernels.is_empty() { Err(entry_required(module)) } else { Ok(kernels) }
 }
 
+/// Returns the error that requires `--entry` and lists the kernels.
 fn entry_required(module: &tileir::Module) -> Box<Diagnostic> {
     let names: Vec<&str> = module.functions.iter().map(|function| module.string(function.name)).collect();
     Diagnostic::usage("VAL003", format!("name one of the kernels with --entry: {}", names.join(", ")))
@@ -135,7 +137,7 @@ fn validate(session: &mut Session, options: &Options, runner: &StageRunner, prog
             folder.map_err(|error| Diagnostic::io("FUZ001", format!("no folder for a case: {}", common::os_error_text(&error))))?;
         common::write_file(Some(&folder.path().join("k.tile")), program)?;
         let outputs = match (case, &options.launch) {
-            (_, Some(launch)) => Some(cases::given_launch_case(launch, kernel, options.tolerance, folder.path())?),
+            (_, Some(launch)) => Some(cases::copy_given_launch(launch, kernel, options.tolerance, folder.path())?),
             (Some(case), None) => case.write(kernel, options.tolerance, folder.path())?,
             (None, None) => None,
         };

@@ -1,8 +1,13 @@
 // Draws a layout: the warp, lane and register of each tile element.
-/** Maximum number of elements of a tile that is drawn. */
-const MOST_CELLS = 1 << 20;
+
+/** Maximum number of elements of a drawn tile. */
+const MAX_DRAWN_ELEMENTS = 1 << 20;
 
 class LayoutDrawing {
+  /**
+   * `chosen` is the index of the drawn layout, and `use` the index of the drawn tile type. `by` is the number that colours the
+   * elements: `warp`, `lane` or `register`. `thread` is the highlighted thread, if any.
+   */
   constructor() {
     this.chosen = 0;
     this.use = 0;
@@ -35,7 +40,7 @@ class LayoutDrawing {
     this.columns = use.shape.length > 1 ? use.shape.at(-1) : Math.min(use.shape[0] ?? 1, 64);
     this.elements = use.shape.reduce((product, extent) => product * extent, 1);
     this.rows = Math.ceil(this.elements / this.columns);
-    if (this.elements > MOST_CELLS) return this.right.replaceChildren("The tile is too large to be drawn.");
+    if (this.elements > MAX_DRAWN_ELEMENTS) return this.right.replaceChildren("The tile is too large to be drawn.");
     this.owners = owners(layout, this.elements);
     this.size = Math.max(3, Math.min(44, Math.floor((window.innerWidth - 480) / this.columns)));
     this.status = element("div", { class: "status", id: "layout-status" });
@@ -88,6 +93,7 @@ class LayoutDrawing {
     context.globalAlpha = 1;
   }
 
+  /** Shows the owner of the element under the pointer. A click highlights all elements of the owner. */
   point(event, click) {
     const bounds = this.canvas.getBoundingClientRect();
     const [column, row] = [event.clientX - bounds.left, event.clientY - bounds.top].map((at) => Math.floor(at / this.size));

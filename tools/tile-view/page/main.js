@@ -77,7 +77,7 @@ document.getElementById("help-button").addEventListener("click", () => document.
 window.addEventListener("resize", () => emit("draw"));
 
 /** Returns the initial selection: the source line with the longest predicted time or, without times, with the most PTX lines. */
-function hottest() {
+function initialSelection() {
   const weights = new Map(heat.bySource);
   const ptx = panes.find((pane) => pane.data.name === "ptx");
   if (!weights.size) ptx?.byLine.forEach((rows, key) => weights.set(key, rows.length));
@@ -101,7 +101,7 @@ function start() {
   TABS.forEach(([name, title], index) => document.getElementById("tabs").append(element("button", { role: "tab", id: `tab-${name}`, click: () => showTab(index) }, title)));
   document.getElementById("keys").append(...KEYS.map(([keys, what]) => element("tr", {}, element("td", {}, element("kbd", {}, keys)), element("td", {}, what))));
   document.getElementById("missing").append(...model.missing.map((what) => element("li", {}, `Not shown: ${what}`)));
-  selectSource(hottest());
+  selectSource(initialSelection());
   // The address `k.html#memory` opens the page with the drawing `memory`.
   showTab(Math.max(0, TABS.findIndex(([name]) => `#${name}` === location.hash)));
 }

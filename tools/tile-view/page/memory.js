@@ -1,5 +1,6 @@
 // Draws shared memory and TMEM: offsets and live ranges of buffers, the banks of a buffer, and the cost of accesses.
 class MemoryDrawing {
+  /** `function` is the index of the drawn function, and `chosen` the index of the selected buffer. */
   constructor() { [this.function, this.chosen] = [0, 0]; }
 
   show(into) {
@@ -37,9 +38,9 @@ class MemoryDrawing {
       return element("g", {}, rect, tall > 12 && to - from > 60 ? label : undefined);
     });
     const rects = view.buffers.flatMap((buffer, index) => (buffer.space === space ? buffer.live_ranges.flatMap((live_range) => stageRects(buffer, index, live_range)) : []));
-    const warp_roles = view.parts.filter((part) => view.warp_roles.length && (part.warp_role === null || part.ops[1] > part.ops[0])).map((part) => element("g", {},
-      element("line", { x1: x(part.ops[0]), x2: x(part.ops[0]), y1: 0, y2: height - 16, class: "rule" }),
-      this.labelIfFits(part.warp_role === null ? "all warps" : view.warp_roles[part.warp_role].name, x(part.ops[0]) + 4, x(part.ops[1] + 1))));
+    const warp_roles = view.role_spans.filter((span) => view.warp_roles.length && (span.warp_role === null || span.ops[1] > span.ops[0])).map((span) => element("g", {},
+      element("line", { x1: x(span.ops[0]), x2: x(span.ops[0]), y1: 0, y2: height - 16, class: "rule" }),
+      this.labelIfFits(span.warp_role === null ? "all warps" : view.warp_roles[span.warp_role].name, x(span.ops[0]) + 4, x(span.ops[1] + 1))));
     const labels = [0, capacity].map((at, last) => element("text", { class: "faint", x: left - 6, y: last ? height - 18 : top + 12, "text-anchor": "end" }, String(at)));
     const axis = element("text", { class: "faint", x: left, y: height - 2 }, `first op to last of ${view.ops}${view.warp_roles.length ? "; warp roles run at the same time" : ""}; ${size} ${unit}`);
     return element("svg", { id: `${space}-map`, width, height }, warp_roles, rects, labels, axis);
@@ -55,9 +56,9 @@ class MemoryDrawing {
     const view = model.functions[this.function];
     const rows = buffer.accesses.map((access) => {
       const line = model.panes.find((pane) => pane.name === "sched")?.numbers[view.rows[access.op]];
-      const passes = access.passes;
-      const cost = !passes ? "" : passes.takes > passes.least ? element("span", { class: "bad" }, `${passes.takes} wavefronts, ${passes.least} at best`) : `${passes.takes} wavefronts, no conflicts`;
-      return { cells: [line ?? "", access.mnemonic, access.does, access.proxy, access.atom, cost], go: () => goToOp(view, access.op) };
+      const { wavefronts } = access;
+      const cost = !wavefronts ? "" : wavefronts.count > wavefronts.minimum ? element("span", { class: "bad" }, `${wavefronts.count} wavefronts, ${wavefronts.minimum} at best`) : `${wavefronts.count} wavefronts, no conflicts`;
+      return { cells: [line ?? "", access.mnemonic, access.access_kind, access.proxy, access.atom, cost], go: () => goToOp(view, access.op) };
     });
     const accesses = table(["line", "op", "", "accessed by", "instruction", "per warp instruction"], rows);
     const title = `${buffer.name}: ${buffer.shape.join("x")}x${buffer.elem}, ${buffer.size} ${buffer.space === "tensor" ? "columns" : "bytes"}${buffer.depth > 1 ? `, ${buffer.depth} stages` : ""}, at ${buffer.offset}`;
@@ -66,10 +67,10 @@ class MemoryDrawing {
 
   /** Draws the element in each TMEM lane and column. The colour shows the element's row in the tile. */
   lanes(buffer) {
-    const parts = Math.log2(Math.max(1, 4 / Math.max(1, buffer.elem_bytes))), columns = Math.log2(buffer.size);
+    const log2ElementsPerWord = Math.log2(Math.max(1, 4 / Math.max(1, buffer.elem_bytes))), log2Columns = Math.log2(buffer.size);
     const size = Math.max(2, Math.min(8, Math.floor(640 / buffer.size)));
     const at = (lane, column) => {
-      const offset = (lane << (parts + columns)) | (column << parts);
+      const offset = (lane << (log2ElementsPerWord + log2Columns)) | (column << log2ElementsPerWord);
       // A basis of 0 means that the buffer does not use the address bit, so it has no element where the bit is set.
       const nothing = buffer.offsets.some((basis, bit) => basis === 0 && (offset >> bit) & 1);
       return nothing ? undefined : coordinates(applyBases(buffer.offsets, offset), buffer.shape);
@@ -81,7 +82,7 @@ class MemoryDrawing {
         const box = canvas.getBoundingClientRect();
         const [column, lane] = [event.clientX - box.left, event.clientY - box.top].map((at) => Math.floor(at / size));
         const found = at(lane, column);
-        status.textContent = `lane ${lane}, column ${column}: ${found ? `(${found.join(", ")})${parts ? ` and ${2 ** parts - 1} more` : ""}` : "nothing"}`;
+        status.textContent = `lane ${lane}, column ${column}: ${found ? `(${found.join(", ")})${log2ElementsPerWord ? ` and ${2 ** log2ElementsPerWord - 1} more` : ""}` : "nothing"}`;
       },
     });
     const context = canvas.getContext("2d");
@@ -98,7 +99,7 @@ class MemoryDrawing {
   banks(buffer) {
     const columns = buffer.shape.length > 1 ? buffer.shape.at(-1) : Math.min(buffer.shape[0] ?? 1, 64);
     const elements = buffer.shape.reduce((product, extent) => product * extent, 1);
-    if (elements > MOST_CELLS) return element("div", {}, "The buffer is too large to be drawn.");
+    if (elements > MAX_DRAWN_ELEMENTS) return element("div", {}, "The buffer is too large to be drawn.");
     const size = Math.max(2, Math.min(24, Math.floor(640 / columns)));
     const offsets = new Array(elements);
     for (let offset = 0; offset < elements; offset++) offsets[applyBases(buffer.offsets, offset)] = offset;

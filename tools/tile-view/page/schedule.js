@@ -1,5 +1,6 @@
 // Draws the schedules of pipelined loops: the units that ops occupy over several iterations.
 class ScheduleDrawing {
+  /** `function` is the index of the drawn function, and `chosen` the index of the selected loop. */
   constructor() { [this.function, this.chosen] = [0, 0]; }
 
   show(into) {

@@ -13,7 +13,7 @@ const rolesDrawing = {
     if (!view.pipelines.length) return into.append(element("p", {}, "There are no pipelines."));
     const name = (number) => warp_roles[number]?.name ?? `role ${number}`;
     const pipelines = view.pipelines.map((pipeline) => ({
-      cells: [pipeline.name, name(pipeline.producer), pipeline.consumers.map(name).join(", "), pipeline.buffers.map((buffer) => `buffer ${buffer}`).join(", "), pipeline.depth, pipeline.fill, `${pipeline.full} fill, ${pipeline.empty} free`],
+      cells: [pipeline.name, name(pipeline.producer), pipeline.consumers.map(name).join(", "), pipeline.buffers.map((buffer) => `buffer ${buffer}`).join(", "), pipeline.depth, pipeline.fill, `${pipeline.full_arrivals} fill, ${pipeline.empty_arrivals} free`],
       go: () => emit("buffer", pipeline.buffers[0]),
     }));
     into.append(element("p", {}), table(["pipeline", "producer", "consumers", "buffers", "stages", "filled by", "arrivals"], pipelines));

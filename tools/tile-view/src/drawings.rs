@@ -9,7 +9,7 @@ use crate::panes::SourceTable;
 use base::ir::Operation;
 use base::text::{TypeText, to_text};
 use base::{Envelope, File};
-use layout_drawing::layouts::Uses;
+use layout_drawing::layouts::UsesByLayout;
 use layout_drawing::{banks, live_ranges};
 use sched::{Function, LoopSchedule, Module};
 use tileas::effects::{AccessKind, BufferAccess, Proxy};
@@ -18,7 +18,7 @@ use tileas::{CopyAtom, Layout, Space};
 
 /// Returns the layouts of a module, each with the tile types that use it.
 pub(crate) fn layout_views(module: &Module) -> Vec<LayoutView> {
-    let mut uses = Uses::default();
+    let mut uses = UsesByLayout::default();
     module.functions.iter().for_each(|function| uses.add(&function.body, &function.attrs.program));
     let layout_view = |(id, layout): (tileas::LayoutId, &Layout)| LayoutView {
         name: id.to_string(),
@@ -26,7 +26,7 @@ pub(crate) fn layout_views(module: &Module) -> Vec<LayoutView> {
         lane: layout.lane.clone(),
         warp: layout.warp.clone(),
         uses: uses
-            .of(id)
+            .of_layout(id)
             .iter()
             .map(|tile_use| LayoutUse { shape: tile_use.shape.to_vec(), elem: tile_use.elem.clone(), count: tile_use.count })
             .collect(),
@@ -76,12 +76,12 @@ pub(crate) fn function_view(module: &Module, function: &Function, rows: Vec<usiz
         fill: to_text(&info.fill),
         producer: info.producer.0,
         consumers: info.consumers.iter().map(|warp_role| warp_role.0).collect(),
-        full: info.full,
-        empty: info.empty,
+        full_arrivals: info.full,
+        empty_arrivals: info.empty,
     });
     let role_spans = live_ranges::role_spans(function).into_iter();
     let role_spans = role_spans
-        .map(|part| RoleSpanView { warp_role: part.warp_role.map(|warp_role| warp_role.0), ops: [part.first, part.last] });
+        .map(|span| RoleSpanView { warp_role: span.warp_role.map(|warp_role| warp_role.0), ops: [span.first, span.last] });
     FunctionView {
         name: function.name.clone(),
         warps: attrs.program.warps,
@@ -89,7 +89,7 @@ pub(crate) fn function_view(module: &Module, function: &Function, rows: Vec<usiz
         tmem_columns: attrs.tensor.map_or(0, |tensor| tensor.columns),
         ops: function.body.walk(function.region).len(),
         rows,
-        parts: role_spans.collect(),
+        role_spans: role_spans.collect(),
         buffers: buffers.collect(),
         warp_roles: warp_roles.collect(),
         pipelines: pipelines.collect(),
@@ -105,7 +105,7 @@ fn access_view(module: &Module, function: &Function, op_number: usize, op: base:
     AccessView {
         op: op_number,
         mnemonic: node.kind.mnemonic(),
-        does: match access.access_kind {
+        access_kind: match access.access_kind {
             AccessKind::Reads => "reads",
             AccessKind::Writes => "writes",
             AccessKind::Fills => "writes a part",
@@ -122,7 +122,7 @@ fn access_view(module: &Module, function: &Function, op_number: usize, op: base:
             .map(|(_, atom)| to_text(&atom))
             .or_else(|| mma_or_tmem_atom(node.kind.tileas_op()?))
             .unwrap_or_default(),
-        passes: layout_and_copy_atom.and_then(|(layout, atom)| banks::wavefronts(info, layout, atom)),
+        wavefronts: layout_and_copy_atom.and_then(|(layout, atom)| banks::wavefronts(info, layout, atom)),
     }
 }
 
@@ -151,10 +151,11 @@ fn mma_or_tmem_atom(op: &tileas::Op) -> Option<String> {
     }
 }
 
-/// Returns the schedules of the loops, each with the name of its function. The file is from before materialization, which removes
-/// the schedules. `trace` is the file that `tile-sched --schedule-trace` writes: the cycles in which each op occupies a unit.
+/// Returns the schedules of the loops, each with the name of its function. `file` must be a file before materialization, which
+/// removes the schedules. `trace` is the file that `tile-sched --schedule-trace` writes: the cycles in which each op occupies a
+/// unit.
 pub(crate) fn loop_views(file: &File<Module>, trace: &[u8], source_positions: &mut SourceTable) -> Vec<(String, LoopView)> {
-    let occupied = occupied_spans(trace);
+    let spans_by_loop = occupied_spans(trace);
     let views = file.payload.schedules.iter().enumerate().filter_map(|(loop_index, schedule)| {
         let function = file.payload.functions.iter().find(|function| function.name == schedule.function)?;
         let block = sched::loop_body(function, schedule.index)?;
@@ -172,15 +173,15 @@ pub(crate) fn loop_views(file: &File<Module>, trace: &[u8], source_positions: &m
         };
         let ops = schedule.entries.iter().map(op).collect::<Option<Vec<_>>>()?;
         let LoopSchedule { index, interval, resource_bound, recurrence_bound, in_flight, .. } = *schedule;
-        let occupied_by_loop = occupied.iter().filter(|(of, _)| *of == loop_index).map(|(_, occupied)| occupied.clone()).collect();
-        let view = LoopView { index, interval, resource_bound, recurrence_bound, in_flight, ops, occupied: occupied_by_loop };
+        let occupied = spans_by_loop.iter().filter(|(other, _)| *other == loop_index).map(|(_, span)| span.clone()).collect();
+        let view = LoopView { index, interval, resource_bound, recurrence_bound, in_flight, ops, occupied };
         Some((schedule.function.clone(), view))
     });
     views.collect()
 }
 
-/// Returns the events of the first iteration in a trace, each with the index of its loop. The trace represents a loop as a process
-/// (`pid`), and a unit as a thread (`tid`).
+/// Parses the trace of `tile-sched --schedule-trace`. Returns the spans of the first iteration, each with the index of its loop. In
+/// the trace, a loop is a process (`pid`), and a unit is a thread (`tid`).
 fn occupied_spans(trace: &[u8]) -> Vec<(usize, OccupiedSpan)> {
     let events: Vec<serde_json::Value> = serde_json::from_slice(trace).unwrap_or_default();
     let integer_field = |event: &serde_json::Value, field: &str| event[field].as_i64();

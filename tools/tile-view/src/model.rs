@@ -22,7 +22,7 @@ pub(crate) struct Model {
     pub(crate) time: Option<serde_json::Value>,
     /// The decisions of the passes, in the order in which the passes reported them.
     pub(crate) log: Vec<Decision>,
-    /// The parts that the page lacks, each with the reason.
+    /// The contents that the page lacks, such as SASS, each with the reason.
     pub(crate) missing: Vec<String>,
 }
 
@@ -48,8 +48,8 @@ pub(crate) struct Pane {
     pub(crate) source_positions: Vec<i64>,
 }
 
-/// A distributed layout, and the tile types that use it. `register`, `lane` and `warp` have the basis of each bit of that number:
-/// the row-major element index to which the bit contributes.
+/// A distributed (linear) layout, and the tile types that use it. For each bit of the register, lane or warp number, `register`,
+/// `lane` or `warp` has the basis: the row-major element index that the bit contributes by XOR.
 #[derive(Debug, Serialize)]
 pub(crate) struct LayoutView {
     pub(crate) name: String,
@@ -81,8 +81,8 @@ pub(crate) struct FunctionView {
     pub(crate) ops: usize,
     /// The row of each op in the `.sched` pane.
     pub(crate) rows: Vec<usize>,
-    /// Spans of ops that the same warps execute.
-    pub(crate) parts: Vec<RoleSpanView>,
+    /// Spans of ops that all warps or one warp role executes.
+    pub(crate) role_spans: Vec<RoleSpanView>,
     pub(crate) buffers: Vec<BufferView>,
     pub(crate) warp_roles: Vec<RoleView>,
     pub(crate) pipelines: Vec<PipelineView>,
@@ -127,13 +127,13 @@ pub(crate) struct AccessView {
     pub(crate) op: usize,
     pub(crate) mnemonic: &'static str,
     /// The access kind as a verb, such as `reads`.
-    pub(crate) does: &'static str,
+    pub(crate) access_kind: &'static str,
     /// What performs the access: the threads of the warps, `cp.async`, an MMA or TMA.
     pub(crate) proxy: &'static str,
     /// The instruction that the op lowers to; empty if the op has no atom.
     pub(crate) atom: String,
     /// The shared-memory wavefronts of one warp instruction. None if the op does not copy a tile to or from shared memory.
-    pub(crate) passes: Option<Wavefronts>,
+    pub(crate) wavefronts: Option<Wavefronts>,
 }
 
 /// A warp role: consecutive warps of a CTA that execute the same code.
@@ -162,9 +162,9 @@ pub(crate) struct PipelineView {
     /// The warp roles that read and release the stages.
     pub(crate) consumers: Vec<u32>,
     /// Number of arrivals at the mbarrier that signals a filled stage.
-    pub(crate) full: u32,
+    pub(crate) full_arrivals: u32,
     /// Number of arrivals at the mbarrier that signals a released stage.
-    pub(crate) empty: u32,
+    pub(crate) empty_arrivals: u32,
 }
 
 /// The schedule of a pipelined loop.
@@ -214,5 +214,6 @@ pub(crate) struct Decision {
     pub(crate) outcome: String,
     pub(crate) name: String,
     pub(crate) message: String,
+    /// Index of the source position of the decision, as in [`Pane::source_positions`].
     pub(crate) source_position: i64,
 }

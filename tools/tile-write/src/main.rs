@@ -1,4 +1,4 @@
-//! `tile-write` converts `.tile` to Tile IR bytecode.
+//! `tile-write` converts a `.tile` file, or MLIR text of Tile IR, to Tile IR bytecode.
 
 use base::diag::Diagnostic;
 use common::About;

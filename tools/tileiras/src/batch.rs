@@ -152,6 +152,7 @@ impl Progress {
         format!("{messages}{summary}\n")
     }
 
+    /// Renders a finished job as text: the messages of the job, each with the input of the job, then a status line.
     fn job_as_text(&self, finished_jobs: usize, job: &Job, text: &str, code: u8) -> String {
         let failed_suffix = if code == exit::OK { "" } else { " failed" };
         let line = format!("[{finished_jobs}/{}] {}{failed_suffix}", self.total, job.output);

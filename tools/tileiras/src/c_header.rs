@@ -67,7 +67,7 @@ pub(crate) fn write(fatbin: &[u8], symbol: &str) -> Result<Vec<u8>> {
     Ok(out.into_bytes())
 }
 
-/// C has no empty arrays, so a kernel without parameters has no table.
+/// Returns the C table of a kernel's parameters. C has no empty arrays, so a kernel without parameters has no table.
 fn parameter_table(kernel: &Kernel, name: &str) -> String {
     if kernel.parameters.is_empty() {
         return String::new();
@@ -77,6 +77,7 @@ fn parameter_table(kernel: &Kernel, name: &str) -> String {
     format!("\nstatic const struct tileworks_parameter {name}[] = {{{}}};\n", rows.join(", "))
 }
 
+/// Returns the C table of a kernel's code, with one row for each target.
 fn code_table(cubins: &[Cubin], kernel: &Kernel, name: &str) -> Result<String> {
     let mut rows = String::new();
     for cubin in cubins {

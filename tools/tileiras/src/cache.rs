@@ -17,8 +17,9 @@ use std::time::SystemTime;
 const MAGIC: &[u8] = b"tileworks cache 2\n";
 /// The size of a BLAKE3 hash.
 const HASH_BYTES: usize = 32;
-/// The files whose sizes count the lookups.
+/// The file whose size is the number of lookups that found an entry.
 const HITS: &str = "hits";
+/// The file whose size is the number of lookups that found no entry.
 const MISSES: &str = "misses";
 
 /// A cache folder and the limit of its size.
@@ -101,8 +102,9 @@ impl Cache {
         format!("{}\n{hits} hits, {misses} misses\n", self.summary())
     }
 
-    /// Counts a lookup. The size of the file is the count: an append of one byte needs no lock.
-    fn count(&self, name: &str) {
+    /// Counts a lookup in the file `name`: [`HITS`] or [`MISSES`]. The size of the file is the count, because an append of one byte
+    /// needs no lock.
+    fn count_lookup(&self, name: &str) {
         let file = fs::File::options().create(true).append(true).open(self.folder.join(name));
         let _ = file.and_then(|mut file| std::io::Write::write_all(&mut file, b"."));
     }
@@ -127,10 +129,11 @@ impl Cache {
     /// Returns the entry of a key, and removes it if it is damaged.
     pub(crate) fn get(&self, key: &Key) -> Option<Compiled> {
         let entry = self.read_entry(key);
-        self.count(if entry.is_some() { HITS } else { MISSES });
+        self.count_lookup(if entry.is_some() { HITS } else { MISSES });
         entry
     }
 
+    /// Reads the entry of a key, and marks it as used now. Removes a damaged entry.
     fn read_entry(&self, key: &Key) -> Option<Compiled> {
         let path = self.entry_path(key);
         let bytes = fs::read(&path).ok()?;

@@ -181,6 +181,7 @@ pub(crate) fn make_folder(path: &str) -> Result<(), DriverError> {
     std::fs::create_dir_all(path).map_err(create_error)
 }
 
+/// Writes the output to a file, or to standard output for `-`.
 fn write_output(output: &str, bytes: &[u8]) -> base::diag::Result<()> {
     common::write_file((output != "-").then_some(Path::new(output)), bytes)
 }
@@ -199,7 +200,7 @@ fn check_input(parsed: &Parsed, source: &Source, needs_target: bool) -> Result<(
         return Err(DriverError::new(exit::CONFIGURATION, message).note(&common::options::no_target().message));
     }
     let level = tuned_options::level(parsed);
-    // The reference has no level 4, so -O4 without a launch fails as there.
+    // NVIDIA's tileiras has no level 4, so -O4 without a launch description fails as in NVIDIA's tileiras.
     let is_search = level == tuned_options::SEARCH_LEVEL && parsed.get("launch").is_some();
     if !(0..=3).contains(&level) && !is_search {
         return Err(DriverError::new(exit::CONFIGURATION, format!("invalid optimization level: {level}")));
@@ -221,7 +222,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Bytecode, or the text of a program, in memory.
+    /// Creates a source from bytecode, or from the text of a program, in memory. Rejects other input.
     pub(crate) fn from_memory(name: &'a str, bytes: Vec<u8>) -> Result<Source<'a>, DriverError> {
         let version = bytecode_version(&bytes);
         if version.is_none() && sniff(&bytes) != Sniffed::Text {
@@ -230,6 +231,7 @@ impl<'a> Source<'a> {
         Ok(Source { path: name, bytes, version: version.unwrap_or_default() })
     }
 
+    /// Reads a bytecode file. Checks the header before it reads the whole file.
     fn read(path: &'a str) -> Result<Source<'a>, DriverError> {
         const HEADER_BYTES: u64 = 10;
         let unreadable = |reason: String| DriverError::new(exit::USAGE, format!("unable to read input file '{path}': {reason}"));
@@ -295,8 +297,8 @@ fn run_steps(
     };
     let plan = &steps_on_input;
     let mut outcome = match (requested_stem(parsed, source.path, output)?, remarks) {
-        (Some(stem), _) => run_in_groups(plan, StageInput::of(source), Some(&stem), remarks, runner)?,
-        (None, Some(_)) => run_in_groups(plan, StageInput::of(source), None, remarks, runner)?,
+        (Some(stem), _) => run_in_groups(plan, StageInput::from_source(source), Some(&stem), remarks, runner)?,
+        (None, Some(_)) => run_in_groups(plan, StageInput::from_source(source), None, remarks, runner)?,
         (None, None) => runner.run(plan, &source.bytes, Some(source.path)),
     };
     if parsed.flag("time") {
@@ -361,11 +363,12 @@ pub(crate) struct StageInput<'a> {
 }
 
 impl<'a> StageInput<'a> {
-    pub(crate) fn of(source: &'a Source) -> StageInput<'a> {
+    pub(crate) fn from_source(source: &'a Source) -> StageInput<'a> {
         StageInput { bytes: &source.bytes, name: Some(source.path) }
     }
 }
 
+/// Returns the error for a temporary file that cannot be created.
 pub(crate) fn temporary_file_error(error: &std::io::Error) -> DriverError {
     DriverError::new(exit::CONFIGURATION, format!("cannot make a temporary file: {}", common::os_error_text(error)))
 }
@@ -395,6 +398,7 @@ pub(crate) fn render_messages(parsed: &Parsed, outcome: &Outcome) -> String {
     outcome.stage_output.iter().map(|stage_output| render_stage_output(stage_output, style(parsed))).collect()
 }
 
+/// Renders a message of a stage in a format.
 pub(crate) fn render_stage_output(stage_output: &StageOutput, style: Style) -> String {
     match stage_output {
         StageOutput::Diagnostic(diagnostic) => render_diagnostic(diagnostic, style),

@@ -19,7 +19,8 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    pub(crate) fn of(parsed: &Parsed) -> Option<Form> {
+    /// Returns the form that `--emit` requests, or `None` if it requests another output.
+    pub(crate) fn detect(parsed: &Parsed) -> Option<Form> {
         match parsed.get("emit")? {
             "fatbin" => Some(Form::Fatbin),
             "c-array" => Some(Form::CArray),

@@ -21,6 +21,7 @@ pub(crate) fn write_crash_dir(steps: &[Step], failed: usize, source: &Source, me
     written.ok().map(|()| folder)
 }
 
+/// Writes the files of the crash directory.
 fn write_files(folder: &Path, steps: &[Step], failed: usize, source: &Source, message: &str) -> std::io::Result<()> {
     let step = steps[failed].on_input(Path::new("input"));
     fs::write(folder.join("input"), &source.bytes)?;

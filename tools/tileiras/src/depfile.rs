@@ -35,6 +35,7 @@ pub(crate) fn requested_depfile(parsed: &Parsed, steps: &[Step], input: &str, ou
 }
 
 impl Depfile {
+    /// Writes the depfile.
     pub(crate) fn write(&self) -> Result<()> {
         common::write_file(Some(&self.path), self.text.as_bytes())
     }

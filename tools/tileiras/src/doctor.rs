@@ -81,15 +81,19 @@ pub(crate) fn check_installation(parsed: &Parsed) -> Result<String, DriverError>
 }
 
 impl Finding {
+    /// The finding that a component works.
     fn good(label: &'static str, text: impl Into<String>) -> Finding {
         Finding { label, state: ComponentState::Good, text: text.into(), help: None }
     }
+    /// The finding that an optional component is missing.
     fn absent(label: &'static str, text: impl Into<String>, help: impl Into<String>) -> Finding {
         Finding { label, state: ComponentState::Absent, text: text.into(), help: Some(help.into()) }
     }
+    /// The finding that a required component does not work.
     fn broken(label: &'static str, text: impl Into<String>, help: impl Into<String>) -> Finding {
         Finding { label, state: ComponentState::Broken, text: text.into(), help: Some(help.into()) }
     }
+    /// Renders the finding as lines of the report.
     fn render(&self) -> String {
         let status = match self.state {
             ComponentState::Good => "ok",
@@ -164,6 +168,7 @@ fn programs_on_path(name: &str) -> Vec<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).filter(|path| path.is_file()).collect()
 }
 
+/// Returns whether a path leads to the executable of this process.
 fn is_this_driver(path: &Path) -> bool {
     let this_driver = std::env::current_exe().and_then(std::fs::canonicalize).ok();
     this_driver.is_some() && std::fs::canonicalize(path).ok() == this_driver

@@ -7,9 +7,13 @@ use std::fmt::Display;
 /// Exit codes of NVIDIA's tileiras.
 pub(crate) mod exit {
     pub(crate) const OK: u8 = 0;
+    /// A usage error, or a missing input.
     pub(crate) const USAGE: u8 = 1;
+    /// Options that do not fit each other, a missing component, or an output that cannot be written.
     pub(crate) const CONFIGURATION: u8 = 2;
+    /// Invalid bytecode.
     pub(crate) const INPUT: u8 = 3;
+    /// A stage or ptxas failed.
     pub(crate) const COMPILE: u8 = 5;
 }
 
@@ -88,6 +92,7 @@ pub(crate) fn style(parsed: &Parsed) -> Style {
     }
 }
 
+/// Renders a diagnostic in a format.
 pub(crate) fn render_diagnostic(diagnostic: &Diagnostic, style: Style) -> String {
     let text = match style {
         // JSON carries a single wording of the message.

@@ -85,6 +85,7 @@ pub fn compile(host: &Host, options: &[(String, String)], name: &str, input: Vec
     }
 }
 
+/// Like [`compile`], but returns the output and the messages, or the error.
 fn try_compile(host: &Host, options: &[(String, String)], name: &str, input: Vec<u8>) -> Result<(Vec<u8>, String), DriverError> {
     if let Some((option, _)) = options.iter().find(|(option, _)| host_options().all(|known| known != option)) {
         let known: Vec<&str> = host_options().collect();
@@ -133,6 +134,7 @@ pub(crate) fn run_in_host(host: &Host, steps: &[Step], input: &[u8], name: Optio
 /// The output of a stage, its standard error, and how it failed.
 type StageRun = (Vec<u8>, String, Option<(String, CommandEnd)>);
 
+/// Runs a stage as a process.
 fn run_process(host: &Host, step: &Step, input: &[u8]) -> StageRun {
     let mut command = run::stage_command(step);
     match child::run_cancellable(&mut command, input, (None, SIZE_LIMIT as u64), &host.control) {

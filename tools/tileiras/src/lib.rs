@@ -43,7 +43,7 @@ pub fn check_pipeline(text: &str) -> Result<(), String> {
 /// The environment variable with extra options.
 const EXTRA_OPTIONS_VARIABLE: &str = "TILEWORKS_OPTIONS";
 
-/// The tool, from its command line to its exit code.
+/// Runs the driver: parses the command line, executes it, and returns the exit code.
 pub fn main() -> ExitCode {
     common::fail_writes_beyond_file_size_limit();
     let (style, result) = match cl::args() {

@@ -128,6 +128,7 @@ fn expand_folders(parsed: &Parsed) -> Result<Vec<String>, DriverError> {
     Ok(inputs)
 }
 
+/// Returns whether a file starts with the magic bytes of Tile IR bytecode.
 fn is_bytecode(path: &Path) -> bool {
     use std::io::Read;
     let mut head = [0; 8];

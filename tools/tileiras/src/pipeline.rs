@@ -7,6 +7,7 @@ use common::cl::{Parsed, dashed};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
+/// The text of the built-in pipeline.
 const DEFAULT_PIPELINE: &str = include_str!("../../../pipeline.toml");
 
 /// The stages of a pipeline file, in order.

@@ -68,6 +68,7 @@ impl RemarkFilter {
         Ok(())
     }
 
+    /// Returns whether the command line selects a remark.
     fn matches(&self, entry: &LogEntry) -> bool {
         let name = kind_names(entry.outcome).0;
         self.kinds.iter().any(|(kind, categories)| *kind == name && categories.contains(&entry.category))
@@ -84,6 +85,7 @@ fn kind_names(outcome: Outcome) -> (&'static str, &'static str) {
     }
 }
 
+/// The name of a category in the output of NVIDIA's tileiras.
 fn category_name(category: Category) -> &'static str {
     match category {
         Category::Memory => "Memory",
@@ -157,6 +159,7 @@ fn yaml_scalar(text: &str) -> String {
     if is_plain { text.to_string() } else { yaml_quoted(text) }
 }
 
+/// A single-quoted YAML scalar. Line breaks become spaces.
 fn yaml_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''").replace(['\n', '\r'], " "))
 }

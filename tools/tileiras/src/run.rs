@@ -21,7 +21,7 @@ const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of ", "LLVM ERROR: out of m
 /// The driver passes this option to every stage, but omits it from the commands that it prints.
 pub(crate) const JSON_MESSAGES: &str = "--error-format=json";
 
-/// The result of a run.
+/// The result of running the commands of a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) output: Vec<u8>,
@@ -55,6 +55,7 @@ pub(crate) enum CommandEnd {
     ReaderGone,
     /// Exited with success, but its output is invalid.
     WrongOutput,
+    /// The program could not be started.
     NotStarted,
 }
 
@@ -145,6 +146,7 @@ pub(crate) fn stage_command(step: &Step) -> Command {
     command
 }
 
+/// The command of a stage, with pipes for its output and standard error.
 fn command(step: &Step, input: Stdio) -> Command {
     let mut command = stage_command(step);
     command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -208,6 +210,7 @@ pub(crate) fn end_of(status: ExitStatus, stderr_text: &str) -> CommandEnd {
     }
 }
 
+/// Parses a line that a stage wrote to standard error.
 pub(crate) fn parse_stderr_line(line: &str) -> StageOutput {
     if !line.starts_with('{') {
         return StageOutput::Line(line.to_string());

@@ -22,6 +22,7 @@ pub(crate) struct Plan {
     pub(crate) form: Option<Form>,
 }
 
+/// The commands for one target.
 pub(crate) struct TargetSteps {
     /// `None` if the command line names no target.
     pub(crate) target: Option<Target>,
@@ -32,7 +33,7 @@ impl Plan {
     /// Plans a command line. Several targets count only if the output can contain code for all of them; otherwise the last target
     /// on the command line applies.
     pub(crate) fn new(pipeline: &Pipeline, parsed: &Parsed) -> Result<Plan, String> {
-        let form = Form::of(parsed);
+        let form = Form::detect(parsed);
         let named = |name: &str| Target::parse(name);
         let targets: BTreeSet<Target> = match form {
             Some(_) => parsed.values_of("gpu-name").filter_map(named).collect(),
@@ -63,14 +64,15 @@ impl Plan {
     }
 
     /// The number of leading commands that are equal for all targets. The command that writes PTX is never among them, because a
-    /// fatbin has the PTX of a target.
-    fn shared_steps(&self) -> usize {
+    /// fatbin contains PTX for single targets.
+    fn shared_step_count(&self) -> usize {
         let end = self.steps().iter().position(|step| step.writes == "ptx").unwrap_or(0);
         let is_shared = |index: &usize| self.targets.iter().all(|target| target.steps.get(*index) == self.steps().get(*index));
         (0..end).take_while(is_shared).count()
     }
 }
 
+/// Returns the command line with one more option.
 fn with_option(parsed: &Parsed, name: &'static str, value: &str) -> Parsed {
     let mut parsed = parsed.clone();
     parsed.option_values.push((name, value.to_string()));
@@ -80,9 +82,10 @@ fn with_option(parsed: &Parsed, name: &'static str, value: &str) -> Parsed {
 /// Runs the plan and returns the fatbin.
 pub(crate) fn run(parsed: &Parsed, plan: &Plan, source: &Source, output: &str, runner: Runner) -> Result<Compiled, DriverError> {
     let program_file = MemoryFile::new("program", &source.bytes).map_err(|error| compile::temporary_file_error(&error))?;
-    let shared = plan.shared_steps();
+    let shared = plan.shared_step_count();
     let stem = compile::requested_stem(parsed, source.path, output)?;
-    let shared_outcome = compile::run_in_groups(&plan.steps()[..shared], StageInput::of(source), stem.as_deref(), None, runner)?;
+    let shared_outcome =
+        compile::run_in_groups(&plan.steps()[..shared], StageInput::from_source(source), stem.as_deref(), None, runner)?;
     if let Some(failure) = &shared_outcome.failed {
         let text = compile::render_messages(parsed, &shared_outcome);
         return Err(compile::compile_error(failure, plan.steps(), source, &shared_outcome.stage_output, style(parsed), text));
@@ -92,7 +95,7 @@ pub(crate) fn run(parsed: &Parsed, plan: &Plan, source: &Source, output: &str, r
         let name = target.target.map_or("", |target| target.name);
         let stem = stem.as_ref().map(|stem| stem.with_added_extension(name));
         let input = match shared {
-            0 => StageInput::of(source),
+            0 => StageInput::from_source(source),
             _ => StageInput { bytes: &shared_outcome.output, name: None },
         };
         let mut outcome = compile::run_in_groups(&steps, input, stem.as_deref().map(Path::new), None, runner)?;
@@ -102,7 +105,7 @@ pub(crate) fn run(parsed: &Parsed, plan: &Plan, source: &Source, output: &str, r
     // With `--out-dir`, the batch already uses all cores.
     let workers = if parsed.get("out-dir").is_some() { 1 } else { requested_workers(parsed) };
     let outcomes = run_in_parallel(&plan.targets, workers, &run_target);
-    collect(parsed, plan, source, shared_outcome, outcomes)
+    combine_targets(parsed, plan, source, shared_outcome, outcomes)
 }
 
 /// The number of compilations at a time: the value of `--jobs`, at least one, or the number of cores.
@@ -135,7 +138,7 @@ pub(crate) fn run_in_parallel<T: Sync, R: Send>(items: &[T], workers: usize, run
 }
 
 /// Combines the code of all targets. The first target that failed decides the error.
-fn collect(
+fn combine_targets(
     parsed: &Parsed,
     plan: &Plan,
     source: &Source,
@@ -169,6 +172,7 @@ struct Messages {
 }
 
 impl Messages {
+    /// Adds the messages of a target, except diagnostics that are already in the text.
     fn add(&mut self, parsed: &Parsed, stage_output: &[StageOutput]) {
         for output in stage_output {
             let rendered = compile::render_stage_output(output, style(parsed));

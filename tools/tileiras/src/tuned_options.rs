@@ -12,14 +12,15 @@ use common::plan_file::{DECISION_OPTIONS, PlanFile, TunedKernel, decision, kerne
 use std::path::Path;
 use std::process::Command;
 
-/// The optimisation level at which the driver searches options.
+/// The optimisation level at which the driver searches for options.
 pub(crate) const SEARCH_LEVEL: i32 = 4;
-/// The optimisation level with which it compiles the candidates and the result.
+/// The optimisation level with which the driver compiles the candidates and the result of the search.
 const COMPILE_LEVEL: &str = "3";
 /// Maximum number of candidates of `-O4`. One pass of a guided search over all decisions has 24 candidates.
 const MAX_CANDIDATES: u32 = 32;
-/// The default of `--max-time`, as of all tools.
+/// The default of `--max-time` in seconds, which is the same for all tools.
 const DEFAULT_STAGE_SECONDS: i32 = 1800;
+
 /// A command line with the options that a search found, and text for standard error.
 pub(crate) struct Tuned {
     pub(crate) parsed: Parsed,

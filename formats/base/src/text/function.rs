@@ -14,12 +14,12 @@ pub struct Function<O, T, A> {
     pub name: String,
     pub attrs: A,
     pub loc: Loc,
-    /// The region whose single block has the parameters as arguments.
+    /// The body's root region. Its only block has the parameters as arguments.
     pub region: Region,
     pub body: Body<O, T>,
 }
 
-/// The trait bounds of function attributes.
+/// The traits that a format's function attributes need. Every type with these traits implements it.
 pub trait FunctionAttributes: Clone + Serialize + DeserializeOwned {}
 impl<A: Clone + Serialize + DeserializeOwned> FunctionAttributes for A {}
 
@@ -31,6 +31,7 @@ impl<O: Operation, T, A> Function<O, T, A> {
         body.new_block(region);
         Function { name: name.into(), attrs, loc, region, body }
     }
+    /// The only block of the root region.
     pub fn entry(&self) -> Block {
         self.body.block_of(self.region)
     }
@@ -55,6 +56,7 @@ pub fn compact_with_map<O: Operation + Clone, T: Clone, A: Clone>(
     (Function { name, attrs, loc: function.loc, region, body: compacter.to }, compacter.values)
 }
 
+/// The state of [`compact`]: the old body, and the new body under construction.
 struct Compacter<'a, O, T> {
     from: &'a Body<O, T>,
     to: Body<O, T>,
@@ -62,33 +64,35 @@ struct Compacter<'a, O, T> {
     values: Vec<Option<Value>>,
 }
 
-/// A pending copy, from the old body to a region or block of the new one.
-enum Work {
+/// A copy that remains to be done: from an entity of the old body to a region or block of the new body.
+enum PendingCopy {
     Region(Region, Region),
     Op(Op, Block),
 }
 
 impl<O: Operation + Clone, T: Clone> Compacter<'_, O, T> {
+    /// Copies the blocks and ops of a region, and of all nested regions.
     fn copy_region(&mut self, from: Region, to: Region) {
-        let mut stack = vec![Work::Region(from, to)];
-        while let Some(work) = stack.pop() {
-            match work {
-                Work::Region(from, to) => {
+        let mut stack = vec![PendingCopy::Region(from, to)];
+        while let Some(copy) = stack.pop() {
+            match copy {
+                PendingCopy::Region(from, to) => {
                     for &block in &self.from.regions[from].blocks {
                         let new = self.to.new_block(to);
                         for &arg in &self.from.blocks[block].args {
                             let value = self.to.add_argument(new, self.from.values[arg].ty.clone());
                             self.values[arg.0 as usize] = Some(value);
                         }
-                        stack.extend(self.from.blocks[block].ops.iter().rev().map(|op| Work::Op(*op, new)));
+                        stack.extend(self.from.blocks[block].ops.iter().rev().map(|op| PendingCopy::Op(*op, new)));
                     }
                 }
-                Work::Op(op, block) => self.copy_op(op, block, &mut stack),
+                PendingCopy::Op(op, block) => self.copy_op(op, block, &mut stack),
             }
         }
     }
 
-    fn copy_op(&mut self, op: Op, block: Block, stack: &mut Vec<Work>) {
+    /// Copies an op to the end of a block, and pushes the copies of its regions to the stack.
+    fn copy_op(&mut self, op: Op, block: Block, stack: &mut Vec<PendingCopy>) {
         let node = &self.from.ops[op];
         let mut kind = node.kind.clone();
         kind.for_each_operand_mut(&mut |value| {
@@ -98,7 +102,7 @@ impl<O: Operation + Clone, T: Clone> Compacter<'_, O, T> {
         let to = &mut self.to;
         kind.for_each_region_mut(&mut |region| {
             let new = to.new_region();
-            regions.push(Work::Region(*region, new));
+            regions.push(PendingCopy::Region(*region, new));
             *region = new;
         });
         stack.extend(regions.into_iter().rev());
@@ -112,7 +116,8 @@ impl<O: Operation + Clone, T: Clone> Compacter<'_, O, T> {
 /// Returns whether all ids are in program order and all entities are reachable, as after [`compact`]. The structure of the function
 /// must be valid.
 pub fn is_compact<O: Operation, T, A>(function: &Function<O, T, A>) -> bool {
-    enum Piece {
+    // What remains to be checked.
+    enum Pending {
         Region(Region),
         Op(Op),
     }
@@ -123,22 +128,22 @@ pub fn is_compact<O: Operation, T, A>(function: &Function<O, T, A>) -> bool {
         id + 1 == *count
     };
     let mut ordered = function.region == Region(0);
-    let mut stack = vec![Piece::Region(function.region)];
-    while let Some(piece) = stack.pop() {
-        match piece {
-            Piece::Region(region) => {
+    let mut stack = vec![Pending::Region(function.region)];
+    while let Some(pending) = stack.pop() {
+        match pending {
+            Pending::Region(region) => {
                 for &block in &body.regions[region].blocks {
                     ordered &= is_next(block.0, &mut blocks);
                     body.blocks[block].args.iter().for_each(|arg| ordered &= is_next(arg.0, &mut values));
-                    stack.extend(body.blocks[block].ops.iter().rev().map(|op| Piece::Op(*op)));
+                    stack.extend(body.blocks[block].ops.iter().rev().map(|op| Pending::Op(*op)));
                 }
             }
-            Piece::Op(op) => {
+            Pending::Op(op) => {
                 ordered &= is_next(op.0, &mut ops);
                 body.ops[op].results.iter().for_each(|result| ordered &= is_next(result.0, &mut values));
                 let inner = body.ops[op].kind.regions();
                 inner.iter().for_each(|region| ordered &= is_next(region.0, &mut regions));
-                stack.extend(inner.into_iter().rev().map(Piece::Region));
+                stack.extend(inner.into_iter().rev().map(Pending::Region));
             }
         }
     }

@@ -13,17 +13,17 @@
 //! }
 //! ```
 //!
-//! Serde derives write and read the attribute part `name(field: value, …)` of an op ([`mod@write`], [`mod@read`]), so a new op
-//! needs no code here. The text omits fields that are `None`, `false`, empty lists or regions. Constants are numbers in the
-//! notation of their type. A table at the head of each function lists its composite types. Ids are numbered in program order, the
-//! order of [`crate::Body`] in files ([`function::compact`]); a person may use any names, such as `%sum`.
-//! The source line after an op is a comment; only the location number, `@4`, counts.
+//! Serde derives write and read the attribute part `name(field: value, …)` of an op ([`mod@write`], [`mod@read`]). A new
+//! op therefore needs no code in this module. The text omits fields that are `None`, `false`, empty lists or regions. Constants are
+//! numbers in the notation of their type. A table at the head of each function lists its composite types. Ids are numbered in
+//! program order, the order of [`crate::Body`] in files ([`function::compact`]). In a text that a person writes, values may have
+//! any names, such as `%sum`. The source line after an op is a comment; only the location number, `@4`, counts.
 
 mod function;
+mod line_breaks;
 mod parse;
 mod print;
 mod read;
-mod spread;
 mod write;
 
 pub use function::{Function, FunctionAttributes, compact, compact_with_map, is_compact};
@@ -35,7 +35,7 @@ pub use write::to_text;
 use crate::envelope::Source;
 use crate::ir::{Dense, Operation};
 
-/// Reads a value that occupies the whole text.
+/// Reads a value that occupies the entire text.
 pub fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
     let mut reader = Reader::new(Source { text, name: "", first_line: 1, by_line: false });
     let value = reader.value().ok()?;

@@ -1,4 +1,4 @@
-//! Parses functions.
+//! Parses functions in the text form.
 
 use super::{Function, OpText, Reader, TypeText};
 use crate::diag::Result;
@@ -19,7 +19,8 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
     let region = body.new_region();
     let block = body.new_block(region);
     reader.regions = 1;
-    // Parameter types may refer to the type table, which comes later; they are parsed after it.
+    // The types of parameters may refer to the type table, which follows them. The parser therefore skips the parameters, and reads
+    // them after the table.
     let parameters = reader.position();
     skip_parameters(reader)?;
     let attrs = reader.value()?;
@@ -29,7 +30,7 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
         reader.define_type()?;
     }
     reader.at_position(parameters, |reader| read_args(reader, &mut body, block))?;
-    // The open blocks, from outer to inner. With each block: the regions of the same op whose braces follow.
+    // The open blocks, from outer to inner. Each has the regions of the same op whose braces follow.
     let mut open = vec![(block, Vec::<Region>::new())];
     while let Some((block, following_regions)) = open.last_mut() {
         let block = *block;
@@ -55,10 +56,11 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
     }
     let function = Function { name, attrs, loc, region, body };
     function.body.verify_structure(function.region).map_err(|message| reader.error(message))?;
-    // The ids may be out of program order, since a person may insert ops anywhere. The format renumbers them (`compact`).
+    // The ids may be out of program order, because a person may have inserted ops. The format crate renumbers them with `compact`.
     Ok(function)
 }
 
+/// Creates the block of a region and reads its arguments. The cursor is after the opening brace.
 fn open_region<O: OpText, T: TypeText>(reader: &mut Reader<'_>, body: &mut Body<O, T>, region: Region) -> Result<Block> {
     let block = body.new_block(region);
     if reader.peek("(") {
@@ -67,6 +69,7 @@ fn open_region<O: OpText, T: TypeText>(reader: &mut Reader<'_>, body: &mut Body<
     Ok(block)
 }
 
+/// Moves the cursor after the parameters in parentheses.
 fn skip_parameters(reader: &mut Reader<'_>) -> Result<()> {
     reader.expect("(")?;
     while !reader.eat(")") {
@@ -80,6 +83,7 @@ fn skip_parameters(reader: &mut Reader<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Reads `(%name: type, …)` and adds the arguments to a block.
 fn read_args<O: OpText, T: TypeText>(reader: &mut Reader<'_>, body: &mut Body<O, T>, block: Block) -> Result<()> {
     reader.expect("(")?;
     while !reader.eat(")") {
@@ -94,13 +98,14 @@ fn read_args<O: OpText, T: TypeText>(reader: &mut Reader<'_>, body: &mut Body<O,
     Ok(())
 }
 
+/// Reads a type, up to one of the characters `stops` outside brackets.
 fn read_type<T: TypeText>(reader: &mut Reader<'_>, stops: &[char]) -> Result<T> {
     let text = reader.until(stops);
     let expanded = reader.expand_type(text)?;
     T::parse(&expanded).ok_or_else(|| reader.error(format!("'{text}' is not a type")))
 }
 
-/// The location number of the text, or `line` if the reader uses lines as locations.
+/// Reads the location number, if the text has one. Returns the number, or `line` if the reader uses line numbers as locations.
 fn read_loc(reader: &mut Reader<'_>, debug: &DebugInfo, line: Option<Loc>) -> Result<Loc> {
     if !reader.peek("@") {
         return Ok(line.unwrap_or(Loc::UNKNOWN));
@@ -180,6 +185,7 @@ fn read_op<O: OpText, T: TypeText>(
     Ok(regions)
 }
 
+/// Reads an op up to its result types.
 fn read_op_start<O: OpText>(reader: &mut Reader<'_>) -> Result<OpStart<O>> {
     if !reader.eat("constant(") {
         return reader.value().map(OpStart::Op);

@@ -1,6 +1,6 @@
-//! Prints functions.
+//! Prints functions in the text form.
 
-use super::spread::spread;
+use super::line_breaks::break_into_lines;
 use super::{Function, OpText, TypeText, to_text};
 use crate::ir::{Block, Body, Dense, Op, Value};
 use crate::{DebugInfo, Loc, Locations};
@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 /// Maximum characters of a line of parameters.
 const MAX_WIDTH: usize = 120;
 
-/// The text of a function. Its ids must be in program order.
+/// Returns the text of a function, whose ids must be in program order.
 pub fn print_function<O: OpText, T: TypeText, A: Serialize>(
     function: &Function<O, T, A>,
     debug: &DebugInfo,
     locations: Locations,
 ) -> String {
     let mut printer =
-        Printer { body: &function.body, debug, locations, types: TypeTable::of(&function.body), out: String::new(), depth: 0 };
+        Printer { body: &function.body, debug, locations, types: TypeTable::collect(&function.body), out: String::new(), depth: 0 };
     printer.print_head(function);
     printer.print_block(function.entry());
     printer.out.push_str("}\n");
@@ -26,14 +26,14 @@ pub fn print_function<O: OpText, T: TypeText, A: Serialize>(
 
 /// The type table at the head of a function: all composite types, each printed once.
 struct TypeTable {
-    /// Row numbers by full type text.
+    /// The row number of each type, by the type's text without row numbers.
     rows: BTreeMap<String, usize>,
     /// The text of each row, by row number. A row may refer to earlier rows.
     row_texts: Vec<String>,
 }
 
 impl TypeTable {
-    fn of<O, T: TypeText>(body: &Body<O, T>) -> TypeTable {
+    fn collect<O, T: TypeText>(body: &Body<O, T>) -> TypeTable {
         let mut table = TypeTable { rows: BTreeMap::new(), row_texts: Vec::new() };
         for value in body.values.values() {
             for part in value.ty.table_types() {
@@ -51,7 +51,7 @@ impl TypeTable {
     fn with_row_numbers(&self, text: &str) -> String {
         match self.rows.get(text) {
             Some(row) => format!("!{row}"),
-            // The longest type first, since the text of one type may contain another.
+            // The longest type is replaced first, because the text of a type may contain the text of another type.
             None => {
                 let mut contained: Vec<(&String, &usize)> =
                     self.rows.iter().filter(|(part, _)| text.contains(part.as_str())).collect();
@@ -62,13 +62,14 @@ impl TypeTable {
     }
 }
 
+/// The state of printing a function.
 struct Printer<'a, O, T> {
     body: &'a Body<O, T>,
     debug: &'a DebugInfo,
     locations: Locations,
     types: TypeTable,
     out: String,
-    /// The nesting depth of the current region; a level is indented by two spaces.
+    /// The nesting depth of the current region. Each level is indented by two spaces.
     depth: usize,
 }
 
@@ -82,6 +83,7 @@ enum Piece {
 }
 
 impl<O: OpText, T: TypeText> Printer<'_, O, T> {
+    /// Prints the name, the parameters, the attributes and the type table of the function.
     fn print_head<A: Serialize>(&mut self, function: &Function<O, T, A>) {
         self.out.push_str(&format!("func {}(", to_text(&function.name)));
         let mut column = self.out.len();
@@ -99,13 +101,14 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
             column += text.len();
             self.out.push_str(&text);
         }
-        self.out.push_str(&format!(") {}", spread(&to_text(&function.attrs))));
+        self.out.push_str(&format!(") {}", break_into_lines(&to_text(&function.attrs))));
         self.end_line(function.loc, " {");
         for (row, line) in self.types.row_texts.iter().enumerate() {
             self.out.push_str(&format!("  type !{row} = {line}\n"));
         }
     }
 
+    /// The text of a value's type, with row numbers of the type table.
     fn type_text(&self, value: Value) -> String {
         self.types.with_row_numbers(&self.body.ty(value).print())
     }
@@ -114,7 +117,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
         values.iter().map(|value| self.type_text(*value)).collect::<Vec<_>>().join(", ")
     }
 
-    /// Ends a line: the location, an opening brace, and the source line as a comment.
+    /// Ends a line with the location, an opening brace (empty for none), and the source line as a comment.
     fn end_line(&mut self, loc: Loc, brace: &str) {
         if self.locations == Locations::Named {
             self.out.push_str(&format!(" {loc}"));
@@ -170,6 +173,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
         }
     }
 
+    /// Prints the line of an op, up to the opening brace of its first region.
     fn print_op(&mut self, op: Op) {
         let node = &self.body.ops[op];
         self.indent();
@@ -189,7 +193,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
     }
 }
 
-/// A constant as numbers, if its type has a text for numbers.
+/// Returns the text of a constant as numbers, or `None` if numbers of its type have no text.
 fn literal<T: TypeText>(value: &Dense, ty: &T) -> Option<String> {
     match value {
         Dense::Splat(bits) => ty.literal(*bits),

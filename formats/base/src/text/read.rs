@@ -7,15 +7,16 @@ use crate::nearest::{did_you_mean, nearest};
 use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
 use std::collections::BTreeMap;
 
-/// Enum variants whose name the text omits: `Core`, the included op enum, and `Scalar`, an element type that is not a pointer.
+/// The serde names of the enum variants whose name the text omits. `core` is the variant of an included op enum. `scalar` is an
+/// element type that is not a pointer.
 pub(super) const TRANSPARENT: [&str; 2] = ["core", "scalar"];
 
-/// Maximum nesting of brackets, so that a small file cannot exhaust the stack.
+/// Maximum nesting depth of brackets. Reason: the reader is recursive, and a small malicious file must not exhaust the stack.
 const MAX_DEPTH: u32 = 64;
-/// Maximum characters of an expanded type.
+/// Maximum bytes of a type after the references to the type table are replaced.
 const MAX_TYPE_LENGTH: usize = 4096;
 
-/// A cursor over text, with the names of values.
+/// A cursor over a text, with the tables of the current function: values and types.
 pub struct Reader<'t> {
     text: &'t str,
     /// The byte position of the cursor.
@@ -31,7 +32,8 @@ pub struct Reader<'t> {
     types: Vec<String>,
     /// The number of regions of the function so far, and so the id of the next one. The braces after an op contain its regions.
     pub(super) regions: u32,
-    /// The variant names of the enums that omit their own variant name before the current enum. An error message lists them too.
+    /// The variant names of the enclosing enums whose own variant name the text omits ([`TRANSPARENT`]). A name of an enclosing
+    /// enum is also valid at the cursor, so an error message lists it.
     outer_variants: Vec<&'static str>,
 }
 
@@ -53,7 +55,7 @@ impl<'t> Reader<'t> {
         Some(self.counted_to.1)
     }
 
-    /// Skips white space and `//` comments.
+    /// Moves the cursor past white space and `//` comments.
     pub fn skip(&mut self) {
         loop {
             let rest = &self.text[self.at..];
@@ -66,16 +68,20 @@ impl<'t> Reader<'t> {
             self.at += rest.find('\n').unwrap_or(rest.len());
         }
     }
+    /// The text from the next token on.
     pub fn rest(&mut self) -> &'t str {
         self.skip();
         &self.text[self.at..]
     }
+    /// Returns whether only white space and comments follow.
     pub fn at_end(&mut self) -> bool {
         self.rest().is_empty()
     }
+    /// Returns whether the next token starts with `token`.
     pub fn peek(&mut self, token: &str) -> bool {
         self.rest().starts_with(token)
     }
+    /// Moves the cursor past `token`, if the text continues with it. Returns whether it does.
     pub fn eat(&mut self, token: &str) -> bool {
         let found = self.peek(token);
         if found {
@@ -83,6 +89,7 @@ impl<'t> Reader<'t> {
         }
         found
     }
+    /// Moves the cursor past `token`, or returns an error if the text continues with another token.
     pub fn expect(&mut self, token: &str) -> Result<(), Box<Diagnostic>> {
         if self.eat(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
     }
@@ -113,6 +120,7 @@ impl<'t> Reader<'t> {
         self.at += end;
         rest[..end].trim()
     }
+    /// Returns an error at the cursor.
     pub fn error(&mut self, message: impl Into<String>) -> Box<Diagnostic> {
         self.skip();
         let before = &self.text[..self.at];
@@ -128,7 +136,7 @@ impl<'t> Reader<'t> {
         T::deserialize(&mut *self).map_err(|Error(message)| self.error(message))
     }
 
-    /// Reads `%name` and defines it as the value with this id.
+    /// Reads `%name`, and records that the name stands for the value with id `number`.
     pub fn define(&mut self, number: u32) -> Result<(), Box<Diagnostic>> {
         self.expect("%")?;
         let name = self.word();
@@ -140,33 +148,33 @@ impl<'t> Reader<'t> {
             Some(_) => Err(self.error(format!("%{name} is defined twice"))),
         }
     }
-    /// The cursor position, for [`Self::define_at`].
+    /// The position of the next token, for [`Self::define_at`] and [`Self::at_position`].
     pub(super) fn position(&mut self) -> usize {
         self.skip();
         self.at
     }
-    /// Defines the name at `position`. The names of results are defined after the operands are read, so an op cannot use its own
-    /// results.
+    /// As [`Self::define`], for a name at an earlier position. The parser defines the names of results after it reads the operands,
+    /// so an op cannot use its own results.
     pub(super) fn define_at(&mut self, position: usize, number: u32) -> Result<(), Box<Diagnostic>> {
         let saved = std::mem::replace(&mut self.at, position);
         self.define(number)?;
         self.at = saved;
         Ok(())
     }
-    /// Forgets all names at the start of a function.
+    /// Clears the tables of the previous function.
     pub(super) fn new_function(&mut self) {
         self.values.clear();
         self.types.clear();
         self.regions = 0;
     }
-    /// Reads at an earlier position, then restores the cursor.
+    /// Calls `read` with the cursor at an earlier position, then restores the cursor.
     pub(super) fn at_position<T>(&mut self, position: usize, read: impl FnOnce(&mut Self) -> T) -> T {
         let saved = std::mem::replace(&mut self.at, position);
         let value = read(self);
         self.at = saved;
         value
     }
-    /// Reads a row of the type table after its `type !`.
+    /// Reads a row of the type table. The cursor is after `type !`.
     pub(super) fn define_type(&mut self) -> Result<(), Box<Diagnostic>> {
         let row: usize = self.value()?;
         if row != self.types.len() {
@@ -174,7 +182,7 @@ impl<'t> Reader<'t> {
         }
         self.expect("=")?;
         let text = self.until(&[]);
-        // A comment may follow.
+        // A comment may follow the type.
         let text = text.split("//").next().unwrap_or(text).trim();
         let expanded = self.expand_type(text)?;
         self.types.push(expanded);
@@ -248,7 +256,7 @@ impl<'t> Reader<'t> {
         self.fail("the string is not closed")
     }
     /// Reads a nested value, up to `MAX_DEPTH` levels.
-    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+    fn read_nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         if self.depth == MAX_DEPTH {
             return self.fail("brackets are nested too deeply");
         }
@@ -265,7 +273,7 @@ impl<'t> Reader<'t> {
         read: impl FnOnce(&mut Items<'_, 't>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.expect_token(open)?;
-        self.nested(|reader| {
+        self.read_nested(|reader| {
             let value = read(&mut Items { reader, close, first: true })?;
             reader.expect_token(close)?;
             Ok(value)
@@ -279,7 +287,7 @@ impl<'t> Reader<'t> {
     ) -> Result<T, Error> {
         // `name` abbreviates `name()`.
         let open = self.eat("(");
-        self.nested(|reader| {
+        self.read_nested(|reader| {
             let value = read(&mut Fields { reader, fields, open, state: FieldState::First, seen: Vec::new(), missing: None })?;
             if open {
                 reader.expect_token(")")?;
@@ -387,7 +395,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
                 self.expect_token("@")?;
                 visitor.visit_newtype_struct(self)
             }
-            _ => self.nested(|reader| visitor.visit_newtype_struct(reader)),
+            _ => self.read_nested(|reader| visitor.visit_newtype_struct(reader)),
         }
     }
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -423,13 +431,13 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         let word = self.word();
         let mut accepted = std::mem::take(&mut self.outer_variants);
         if let Some(variant) = variants.iter().find(|variant| **variant == word) {
-            return self.nested(|reader| visitor.visit_enum(Variant { reader, name: variant }));
+            return self.read_nested(|reader| visitor.visit_enum(Variant { reader, name: variant }));
         }
         self.at = start;
         accepted.extend(variants.iter().filter(|variant| !TRANSPARENT.contains(variant)));
         if let Some(transparent) = variants.iter().find(|variant| TRANSPARENT.contains(variant)) {
             self.outer_variants = accepted;
-            return self.nested(|reader| visitor.visit_enum(Variant { reader, name: transparent }));
+            return self.read_nested(|reader| visitor.visit_enum(Variant { reader, name: transparent }));
         }
         self.fail(match nearest(word, accepted.iter().copied()) {
             Some(nearest) => format!("'{word}' is unknown here; did you mean '{nearest}'?"),
@@ -444,13 +452,16 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
     }
 }
 
+/// The items between two brackets, separated by commas.
 struct Items<'a, 't> {
     reader: &'a mut Reader<'t>,
     close: &'static str,
+    /// Whether no item was read.
     first: bool,
 }
 
 impl Items<'_, '_> {
+    /// Returns whether an item follows, and skips the comma before it.
     fn has_next(&mut self) -> Result<bool, Error> {
         if self.reader.peek(self.close) {
             return Ok(false);
@@ -498,6 +509,7 @@ struct Fields<'a, 't> {
     /// Whether the text has an opening parenthesis.
     open: bool,
     state: FieldState,
+    /// The fields that were read, or that received a default value.
     seen: Vec<&'static str>,
     /// The omitted field whose value is next; `None` if the next value is in the text.
     missing: Option<&'static str>,
@@ -546,10 +558,10 @@ impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
     }
 }
 
-/// The value of an omitted field.
+/// Deserializes the default value of a field that the text omits.
 struct OmittedField<'a> {
     field: &'static str,
-    /// The id of the next region. The text omits the field of a region: the braces after the op contain the region.
+    /// The id of the next region. The text omits each field that is a region, because the braces after the op contain the region.
     regions: &'a mut u32,
 }
 
@@ -581,6 +593,7 @@ impl<'de> de::Deserializer<'de> for OmittedField<'_> {
     }
 }
 
+/// Deserializes an enum variant, whose name was read or is omitted.
 struct Variant<'a, 't> {
     reader: &'a mut Reader<'t>,
     name: &'static str,

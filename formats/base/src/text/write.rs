@@ -3,24 +3,27 @@
 use serde::ser::{self, Serialize};
 use std::fmt::{self, Display};
 
-/// The text form of a value.
+/// Returns the text form of a value.
 pub fn to_text<T: Serialize + ?Sized>(value: &T) -> String {
     write_value(value).text
 }
 
+/// Returns the text of a value, and whether the value is a `Some`.
 fn write_value<T: Serialize + ?Sized>(value: &T) -> Writer {
     let mut out = Writer { text: String::new(), is_some_value: false };
     value.serialize(&mut out).expect("every part of an IR can be written as text");
     out
 }
 
+/// The serializer. It appends to `text`.
 struct Writer {
     text: String,
-    /// Whether the whole text is the value of a `Some`. A field list writes such a value even if it is `false` or empty, to
+    /// Whether the entire text is the value of a `Some`. A field list writes such a value even if it is `false` or empty, to
     /// distinguish it from `None`.
     is_some_value: bool,
 }
 
+/// The error of the serializer and the deserializer: a message.
 #[derive(Debug)]
 pub struct Error(pub(super) String);
 
@@ -51,27 +54,30 @@ struct Items<'a> {
 }
 
 impl Items<'_> {
-    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        self.separate();
+    fn write_item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.write_separator();
         value.serialize(&mut *self.out)
     }
-    fn separate(&mut self) {
+    /// Writes a comma, except before the first item.
+    fn write_separator(&mut self) {
         if !std::mem::take(&mut self.first) {
             self.out.text.push_str(", ");
         }
     }
-    fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Error> {
+    /// Writes `name: value`, unless a field list omits the value.
+    fn write_field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Error> {
         let Writer { text, is_some_value } = write_value(value);
         if is_some_value || !matches!(text.as_str(), "_" | "false" | "[]" | "{}") {
-            self.separate();
+            self.write_separator();
             self.out.text.push_str(name);
             self.out.text.push_str(": ");
             self.out.text.push_str(&text);
         }
         Ok(())
     }
+    /// Writes the closing bracket, or removes empty parentheses after a name.
     fn finish(self) -> Result<(), Error> {
-        // `name()` equals `name`.
+        // `name` is an abbreviation of `name()`, so the empty parentheses are removed.
         if self.close == ")" && self.out.text.ends_with('(') && self.out.text.len() > 1 && self.first {
             let before = self.out.text.as_bytes()[self.out.text.len() - 2];
             if before.is_ascii_alphanumeric() || before == b'_' {
@@ -85,10 +91,11 @@ impl Items<'_> {
 }
 
 impl Writer {
-    fn open(&mut self, open: &str, close: &'static str) -> Items<'_> {
+    fn open_bracket(&mut self, open: &str, close: &'static str) -> Items<'_> {
         self.text.push_str(open);
         Items { out: self, close, first: true }
     }
+    /// Appends a value as text.
     fn push(&mut self, value: impl Display) -> Result<(), Error> {
         use fmt::Write as _;
         write!(self.text, "{value}").map_err(|_| Error("out of memory".into()))
@@ -183,7 +190,7 @@ impl<'a> ser::Serializer for &'a mut Writer {
             "Value" => self.text.push('%'),
             "Block" => self.text.push('^'),
             "Loc" => self.text.push('@'),
-            // A region's content follows the op; here the text has only braces.
+            // The content of a region follows the op. The field of the region is only a pair of braces.
             "Region" => return self.push("{}"),
             _ => {}
         }
@@ -200,32 +207,32 @@ impl<'a> ser::Serializer for &'a mut Writer {
             return value.serialize(self);
         }
         self.push(variant)?;
-        let mut items = self.open("(", ")");
-        items.item(value)?;
+        let mut items = self.open_bracket("(", ")");
+        items.write_item(value)?;
         items.finish()
     }
     fn serialize_seq(self, _: Option<usize>) -> Result<Items<'a>, Error> {
-        Ok(self.open("[", "]"))
+        Ok(self.open_bracket("[", "]"))
     }
     fn serialize_tuple(self, _: usize) -> Result<Items<'a>, Error> {
-        Ok(self.open("<", ">"))
+        Ok(self.open_bracket("<", ">"))
     }
     fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Items<'a>, Error> {
-        Ok(self.open("<", ">"))
+        Ok(self.open_bracket("<", ">"))
     }
     fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Items<'a>, Error> {
         self.push(variant)?;
-        Ok(self.open("(", ")"))
+        Ok(self.open_bracket("(", ")"))
     }
     fn serialize_map(self, _: Option<usize>) -> Result<Items<'a>, Error> {
-        Ok(self.open("{", "}"))
+        Ok(self.open_bracket("{", "}"))
     }
     fn serialize_struct(self, _: &'static str, _: usize) -> Result<Items<'a>, Error> {
-        Ok(self.open("(", ")"))
+        Ok(self.open_bracket("(", ")"))
     }
     fn serialize_struct_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Items<'a>, Error> {
         self.push(variant)?;
-        Ok(self.open("(", ")"))
+        Ok(self.open_bracket("(", ")"))
     }
 }
 
@@ -233,7 +240,7 @@ impl ser::SerializeSeq for Items<'_> {
     type Ok = ();
     type Error = Error;
     fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        self.item(value)
+        self.write_item(value)
     }
     fn end(self) -> Result<(), Error> {
         self.finish()
@@ -243,7 +250,7 @@ impl ser::SerializeTuple for Items<'_> {
     type Ok = ();
     type Error = Error;
     fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        self.item(value)
+        self.write_item(value)
     }
     fn end(self) -> Result<(), Error> {
         self.finish()
@@ -253,7 +260,7 @@ impl ser::SerializeTupleStruct for Items<'_> {
     type Ok = ();
     type Error = Error;
     fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        self.item(value)
+        self.write_item(value)
     }
     fn end(self) -> Result<(), Error> {
         self.finish()
@@ -263,7 +270,7 @@ impl ser::SerializeTupleVariant for Items<'_> {
     type Ok = ();
     type Error = Error;
     fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        self.item(value)
+        self.write_item(value)
     }
     fn end(self) -> Result<(), Error> {
         self.finish()
@@ -273,7 +280,7 @@ impl ser::SerializeMap for Items<'_> {
     type Ok = ();
     type Error = Error;
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
-        self.item(key)
+        self.write_item(key)
     }
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         self.out.text.push_str(": ");
@@ -287,7 +294,7 @@ impl ser::SerializeStruct for Items<'_> {
     type Ok = ();
     type Error = Error;
     fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
-        self.field(name, value)
+        self.write_field(name, value)
     }
     fn end(self) -> Result<(), Error> {
         self.finish()
@@ -297,7 +304,7 @@ impl ser::SerializeStructVariant for Items<'_> {
     type Ok = ();
     type Error = Error;
     fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Error> {
-        self.field(name, value)
+        self.write_field(name, value)
     }
     fn end(self) -> Result<(), Error> {
         self.finish()
@@ -317,9 +324,9 @@ mod tests {
         flag: bool,
     }
 
-    /// A field list writes the value of a `Some`, even if it omits equal values of fields that are not options.
+    /// A field list omits `false` and empty lists, but not if they are the value of a `Some`.
     #[test]
-    fn values_of_options_are_written() {
+    fn some_values_are_written_even_if_they_are_false_or_empty() {
         let explicit = Fields { choice: Some(false), list: Some(Vec::new()), flag: false };
         assert_eq!(to_text(&explicit), "(choice: false, list: [])");
         for fields in [explicit, Fields::default(), Fields { choice: Some(true), list: None, flag: true }] {

@@ -5,10 +5,10 @@ use crate::core_ops::Core;
 use base::ir::{Op as OpId, Region};
 use base::{Body, Loc, Value};
 
-/// Maximum nesting depth of ops. The limit lets other code walk ops by recursion.
+/// Maximum nesting depth of ops. With this limit, recursion over nested ops cannot overflow the stack.
 pub const MAX_NESTED: u32 = 256;
 
-/// The rules for one function, and their inputs.
+/// The inputs of the rules for the regions of one function.
 struct RegionRules<'a, O, T> {
     body: &'a Body<O, T>,
     parents: OpParents,
@@ -16,7 +16,7 @@ struct RegionRules<'a, O, T> {
 
 /// Checks all regions and terminators under `root`, whose structure must be valid. `loc` is the location of the function.
 pub fn check_regions<O: CoreDialectOp, T: CoreDialectType>(body: &Body<O, T>, root: Region, loc: Loc) -> Result<(), (Loc, String)> {
-    let rules = RegionRules { body, parents: OpParents::of(body, root) };
+    let rules = RegionRules { body, parents: OpParents::analyse(body, root) };
     let is_shallow = rules.parents.deepest <= MAX_NESTED;
     require(is_shallow, || format!("ops are nested deeper than {MAX_NESTED} levels")).map_err(|message| (loc, message))?;
     rules.check_terminated(root).map_err(|message| (loc, message))?;
@@ -48,11 +48,12 @@ impl<O: CoreDialectOp, T: CoreDialectType> RegionRules<'_, O, T> {
         require(is_terminated, || format!("{region} must be one block that ends in a terminator"))
     }
 
+    /// The types of values.
     fn types(&self, values: &[Value]) -> Vec<&T> {
         values.iter().map(|value| self.body.ty(*value)).collect()
     }
 
-    /// Checks that control flow can forward the values `from` to the values `to`. `what` names the values in a message.
+    /// Checks that control flow can forward the values `from` to the values `to`. `what` describes the values `from` in a message.
     fn check_forwarding(&self, what: &str, from: &[Value], to: &[Value]) -> Rule {
         let fit = from.len() == to.len() && self.types(from).iter().zip(self.types(to)).all(|(from, to)| from.fits(to));
         require(fit, || format!("{what} have types or a number that do not fit"))?;
@@ -89,7 +90,7 @@ impl<O: CoreDialectOp, T: CoreDialectType> RegionRules<'_, O, T> {
         }
     }
 
-    /// Checks the arguments of the body of a reduction or scan.
+    /// Checks the arguments of the body of a reduction or scan: two scalars for each operand.
     fn check_combiner_arguments(&self, operands: &[Value], args: &[Value]) -> Rule {
         let core_type = |value: &Value| self.body.ty(*value).core_type();
         let is_element = |arg: &Value, operand: &Value| match core_type(operand) {

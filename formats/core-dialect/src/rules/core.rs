@@ -18,7 +18,7 @@ fn wrong_element_type() -> String {
 }
 
 impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
-    /// Checks the types of a core op.
+    /// Checks the operand and result types of a core op.
     pub fn check_core(&self, core: &Core) -> Rule {
         match core {
             Core::Constant { .. }
@@ -250,7 +250,7 @@ impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
         require(fits && left_elem == elem && right_elem == elem, || "the parts do not add up to the result".into())
     }
 
-    /// Checks the ops for the grid, memory objects and views.
+    /// Checks the ops that query the grid, and the ops that create or query memory objects and views.
     fn check_object(&self, core: &Core) -> Rule {
         match core {
             Core::BlockId { axis } | Core::BlockCount { axis } => {
@@ -305,7 +305,7 @@ impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
         }
     }
 
-    /// Checks that the op returns an integer for each dimension.
+    /// Checks that the op returns `rank` integers, one for each dimension.
     fn check_extent_results(&self, rank: usize) -> Rule {
         require(self.op.results.len() == rank, || format!("it has {rank} results, one a dimension"))?;
         self.check_scalar_ints(&self.op.results)

@@ -4,6 +4,7 @@ use crate::tile::{Elem, Space};
 use numerics::Scalar;
 use numerics::arith::{Binary, Convert, Rounding, Unary};
 
+/// Returns whether the elements are pointers.
 pub fn is_ptr(elem: Elem) -> bool {
     matches!(elem, Elem::Ptr { .. })
 }
@@ -29,7 +30,8 @@ pub(super) fn is_f32(elem: Elem) -> bool {
     elem == Elem::Scalar(Scalar::F32)
 }
 
-/// Returns whether `ftz` (flush subnormal numbers to zero) is valid for an element type: only f32 supports it.
+/// Returns whether an operation on an element type may have this value of `ftz` (flush subnormal numbers to zero). Only f32
+/// supports `ftz`.
 pub(super) fn supports_ftz(ftz: bool, elem: Elem) -> bool {
     !ftz || is_f32(elem)
 }

@@ -33,7 +33,7 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
         Ok(view)
     }
 
-    /// The type of the tile that an access through a tile of pointers reads or writes.
+    /// Returns the type of the tile that an access through the tile of pointers `ptr` reads or writes.
     pub fn pointee_tile(&self, ptr: Value) -> Result<CoreType<'a>, String> {
         match self.tile(ptr)? {
             (Elem::Ptr { pointee, .. }, shape) => Ok(CoreType::Tile { elem: Elem::Scalar(pointee), shape }),
@@ -73,7 +73,8 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
         self.check_results(&[CoreType::Token])
     }
 
-    /// Checks a read-modify-write with a mode, or a compare-and-swap without one. `values` are its operands besides the pointer.
+    /// Checks an atomic read-modify-write, or a compare-and-swap if `mode` is `None`. `values` are the operands besides the
+    /// pointer.
     pub fn check_atomic(
         &self,
         mode: Option<AtomicMode>,
@@ -117,8 +118,8 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
         self.check_results(&[CoreType::Token])
     }
 
-    /// Checks an access to multicast memory: a load, or with `stored` a store. A store without `reduction` replaces the old
-    /// content.
+    /// Checks an access to multicast memory: a store of the tile `stored`, or a load if `stored` is `None`. A store without
+    /// `reduction` replaces the old content.
     pub fn check_multicast(
         &self,
         (view, index, in_bounds): (Value, &[Value], &[bool]),
@@ -205,8 +206,8 @@ pub fn check_mma_types(a: Scalar, b: Scalar, acc: Scalar) -> Rule {
     require(exists, || format!("there is no MMA of {a} and {b} into {acc}"))
 }
 
-/// Returns whether a multicast access supports an element type. `reduction`: the operation with which the access combines elements.
-/// `is_load`: the access is a load, not a store.
+/// Returns whether a multicast access supports an element type. `reduction` is the operation with which the access combines
+/// elements. `is_load` distinguishes a load from a store.
 fn multicast_supports(reduction: Option<MulticastReduction>, is_load: bool, scalar: Scalar) -> bool {
     use MulticastReduction::{Add, Max, Min};
     let is_half = matches!(scalar, Scalar::F16 | Scalar::BF16);
@@ -217,6 +218,7 @@ fn multicast_supports(reduction: Option<MulticastReduction>, is_load: bool, scal
     }
 }
 
+/// Returns whether a type has 32 or 64 bits, except tf32.
 fn has_32_or_64_bits(scalar: Scalar) -> bool {
     matches!(scalar, Scalar::I32 | Scalar::I64 | Scalar::F32 | Scalar::F64)
 }

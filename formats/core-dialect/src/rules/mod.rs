@@ -1,7 +1,7 @@
-//! The rules that the verifiers of `.aa`, `.as` and `.sched` share. They cover types, structured control flow, operands and results
-//! of core ops, memory accesses and MMAs.
+//! The rules that the verifiers of `.aa`, `.as` and `.sched` share. The rules cover types, structured control flow, operands and
+//! results of core ops, memory accesses and MMAs.
 //!
-//! A format describes its types by [`CoreDialectType`] and its ops by [`CoreDialectOp`]. Rules about layouts are not here.
+//! A format describes its types by [`CoreDialectType`] and its ops by [`CoreDialectOp`]. The rules about layouts are in `tileas`.
 
 mod control;
 mod core;
@@ -25,7 +25,7 @@ use base::text::TypeText;
 use base::{Body, Region, Value};
 use numerics::Scalar;
 
-/// The result of checking a rule. The error is the message about a violation.
+/// The result of checking a rule. The error is the message that describes the violation.
 pub type Rule = Result<(), String>;
 
 /// Returns the message as an error unless the condition `holds` is true.
@@ -43,6 +43,7 @@ pub enum CoreType<'a> {
 }
 
 impl<'a> CoreType<'a> {
+    /// The type of a single number.
     pub fn scalar(scalar: Scalar) -> Self {
         CoreType::Tile { elem: Elem::Scalar(scalar), shape: &[] }
     }
@@ -50,7 +51,8 @@ impl<'a> CoreType<'a> {
     pub fn of_view(view: &'a View) -> Self {
         CoreType::Tile { elem: Elem::Scalar(view.memref.elem), shape: &view.tile }
     }
-    /// Returns whether a value of this type fits where `to` is expected. A pointer fits where a pointer to any space is expected.
+    /// Returns whether a value of this type fits where `to` is expected. A pointer into one space fits where a generic pointer is
+    /// expected.
     pub fn fits(self, to: CoreType<'_>) -> bool {
         match (self, to) {
             (
@@ -64,6 +66,7 @@ impl<'a> CoreType<'a> {
 
 /// The type of values in one of the formats `.aa`, `.as` and `.sched`.
 pub trait CoreDialectType: PartialEq + TypeText {
+    /// The type without its layout.
     fn core_type(&self) -> CoreType<'_>;
     /// Returns whether a value of this type can be forwarded where type `to` is expected.
     fn fits(&self, to: &Self) -> bool {

@@ -42,9 +42,9 @@ pub fn uses_clc<O: CoreDialectOp, T>(body: &Body<O, T>) -> bool {
     body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {})))
 }
 
-/// Checks the CLC loop, which iterates over the tile blocks of a CTA. The loop starts at 0 and steps by 1 up to the block count. No
-/// other loop or condition encloses it. Each of the blocks `outermost` contains at most one CLC loop. Only ops in CLC loops request
-/// the current tile block.
+/// Checks the loops over the tile blocks that a CTA processes under cluster launch control (CLC). Such a loop starts at 0 and steps
+/// by 1 up to the block count. No other loop or condition encloses it. Each of the blocks `outermost` contains at most one CLC
+/// loop. Each `clc_block_id` uses the counter of a CLC loop.
 pub fn check_clc_loops<O: CoreDialectOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
     let has_clc_ops = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {} | Core::ClcBlockId { .. })));
     if !has_clc_ops {

@@ -17,7 +17,7 @@ pub struct OpParents {
     pub deepest: u32,
 }
 
-/// The constructs that enclose the ops of a block.
+/// The ops that enclose the ops of a block, and the nesting depth of the block.
 #[derive(Clone, Copy, Default)]
 struct Enclosing {
     parent: Option<OpId>,
@@ -31,10 +31,10 @@ struct Enclosing {
 
 impl OpParents {
     /// Computes the tables for all ops under `root`.
-    pub fn of<O: CoreDialectOp, T>(body: &Body<O, T>, root: Region) -> OpParents {
+    pub fn analyse<O: CoreDialectOp, T>(body: &Body<O, T>, root: Region) -> OpParents {
         let mut enclosing = vec![Enclosing::default(); body.ops.len()];
         let count = body.ops.len();
-        let mut nesting =
+        let mut tables =
             OpParents { parent: vec![None; count], target: vec![None; count], in_combiner: vec![false; count], deepest: 0 };
         for op in body.walk(root) {
             let outer = enclosing[op.0 as usize];
@@ -55,16 +55,16 @@ impl OpParents {
                 }
             }
             let index = op.0 as usize;
-            nesting.parent[index] = outer.parent;
-            nesting.in_combiner[index] = outer.in_combiner;
-            nesting.deepest = nesting.deepest.max(outer.depth);
-            nesting.target[index] = match body.ops[op].kind.core() {
+            tables.parent[index] = outer.parent;
+            tables.in_combiner[index] = outer.in_combiner;
+            tables.deepest = tables.deepest.max(outer.depth);
+            tables.target[index] = match body.ops[op].kind.core() {
                 Some(Core::Yield { .. }) => outer.parent,
                 Some(Core::Continue { .. }) => outer.continue_target,
                 Some(Core::Break { .. }) => outer.break_target,
                 _ => None,
             };
         }
-        nesting
+        tables
     }
 }

@@ -4,7 +4,7 @@ use super::{CoreType, Rule, require};
 use crate::memory::Padding;
 use crate::tile::{MemRef, View, ViewKind};
 
-/// Maximum elements of a tile or buffer.
+/// Maximum elements of a tile or buffer, as in NVIDIA's tileiras.
 const MAX_ELEMENTS: u64 = 1 << 24;
 
 /// Checks that a type is well formed.
@@ -24,6 +24,7 @@ pub fn check_extents(shape: &[u32]) -> Rule {
     require(count.is_some_and(|count| count <= MAX_ELEMENTS), || format!("a tile has at most {MAX_ELEMENTS} elements"))
 }
 
+/// Checks that a memref has a stride for each extent.
 fn check_memref(memref: &MemRef) -> Rule {
     require(memref.sizes.len() == memref.strides.len(), || "sizes and strides differ in number".into())
 }

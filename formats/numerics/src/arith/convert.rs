@@ -1,8 +1,9 @@
 //! Conversions between element types.
 //!
-//! As on the hardware, a float outside the range of the integer type is clamped, and NaN becomes 0. A conversion to an integer of
-//! at most eight bits goes through 16 bits and truncates, unless it saturates. A conversion to a float of at most eight bits
-//! saturates.
+//! As on GPUs, a float outside the range of the integer type is clamped, and NaN becomes 0. A conversion to an integer of
+//! at most eight bits first converts to 16 bits and then drops the upper bits, unless the conversion saturates. A conversion to a
+//! float of at most eight bits saturates.
+//!
 //! A conversion to `i1` is a comparison with zero, see [`ToBool`].
 
 use super::float::{Format, by_format, conversion_overflow};
@@ -12,6 +13,7 @@ use crate::Scalar;
 use crate::float;
 
 impl Convert {
+    /// Applies the conversion to one element or to all elements of a tile.
     pub(super) fn apply<M: Map1>(self, from: Scalar, to: Scalar, map: M) -> M::Output {
         match self {
             Convert::ExtI { signedness: Signedness::Signed } => map_bits(to, |x| from.sign_extend(x) as u64, from, map),
@@ -51,7 +53,7 @@ macro_rules! by_word {
     };
 }
 
-/// Applies a function of bits to each element.
+/// Applies a function of the bits to each element. Keeps the bits that type `to` has.
 fn map_bits<M: Map1>(to: Scalar, f: impl Fn(u64) -> u64, from: Scalar, map: M) -> M::Output {
     by_word!(from, A => map_bits_from::<A, _, _>(to, f, map))
 }
@@ -67,6 +69,7 @@ fn map_bits_between<A: Word, R: Word, G: Fn(u64) -> u64, M: Map1>(f: G, map: M) 
     map.map(|x: A| R::from_bits(f(x.bits())))
 }
 
+/// Converts between float types in the requested rounding direction.
 fn float_to_float<M: Map1>(from: Scalar, to: Scalar, rounding: Rounding, map: M) -> M::Output {
     by_format!(from, source => match rounding {
         Rounding::NearestEven | Rounding::Approx | Rounding::Full => by_format!(to, target => round_to_nearest(source, target, map)),
@@ -84,7 +87,7 @@ fn round_in_direction<R: Word, A: Format, M: Map1>(source: A, encode: impl Fn(f6
     map.map(|x: A::Word| R::from_bits(encode(source.to_f64(x))))
 }
 
-/// The comparison with zero by which a float is converted to `i1`, as in NVIDIA's compiler.
+/// The comparison with zero that converts a float to `i1`, as in NVIDIA's compiler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ToBool {
     /// Types with PTX arithmetic compare numbers by `setp.neu`: NaN is true, and -0.0 is false.
@@ -94,19 +97,21 @@ pub enum ToBool {
 }
 
 impl ToBool {
-    /// The comparison for a float type.
-    pub fn of(from: Scalar) -> ToBool {
+    /// Returns the comparison for a float type.
+    pub fn for_type(from: Scalar) -> ToBool {
         if matches!(from, Scalar::F16 | Scalar::BF16 | Scalar::F32 | Scalar::F64) { ToBool::Number } else { ToBool::Bits }
     }
 }
 
+/// Converts floats to `i1` by the comparison [`ToBool`].
 fn float_to_bool<F: Format, M: Map1>(from: F, map: M) -> M::Output {
-    match ToBool::of(from.ty()) {
+    match ToBool::for_type(from.ty()) {
         ToBool::Number => map.map(|x: F::Word| u8::from(from.to_f64(x) != 0.0)),
         ToBool::Bits => map.map(|x: F::Word| u8::from(x.bits() != 0)),
     }
 }
 
+/// Converts floats to an integer type, rounded toward zero. The header of this file states the rules for values out of range.
 fn float_to_int<F: Format, M: Map1>(from: F, to: Scalar, signedness: Signedness, saturating: bool, map: M) -> M::Output {
     let mask = to.mask();
     match (signedness, to.bits()) {
@@ -127,6 +132,7 @@ fn float_to_int<F: Format, M: Map1>(from: F, to: Scalar, signedness: Signedness,
     }
 }
 
+/// Converts integers to a float type in the requested rounding direction.
 fn int_to_float<M: Map1>(from: Scalar, to: Scalar, signedness: Signedness, rounding: Rounding, map: M) -> M::Output {
     let encode = move |x: u64| {
         let (nearest, exact) = match signedness {
@@ -146,8 +152,8 @@ fn int_to_float_from<A: Word, G: Fn(u64) -> u64, M: Map1>(to: Scalar, encode: G,
     by_word!(to, R => map_bits_between::<A, R, _, _>(encode, map))
 }
 
-/// An integer as an `f64` with a sticky last bit. Rounding the `f64` then gives the same result as rounding the integer. `nearest`
-/// is the integer, rounded to the nearest `f64`.
+/// Returns the integer `exact` as an `f64` with a sticky last bit. Rounding this `f64` gives the same result as rounding the
+/// integer. `nearest` is the integer, rounded to the nearest `f64`.
 fn with_sticky_bit(nearest: f64, exact: i128) -> f64 {
     let error = exact - nearest as i128;
     match nearest.to_bits() {

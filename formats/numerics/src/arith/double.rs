@@ -1,7 +1,7 @@
 //! `f64` arithmetic that rounds once in any direction. The host's arithmetic rounds to nearest even only.
 //!
-//! An intermediate result has a 128-bit significand. Its lowest bit is sticky: it is the OR of all lower bits. Types of at most 32
-//! bits do not need this module, because an `f64` with a sticky last bit is wide enough for them.
+//! An intermediate result has a 128-bit significand. Its lowest bit is sticky: the OR of itself and all dropped bits. Types of at
+//! most 32 bits do not need this module, because an `f64` with a sticky last bit is wide enough for them.
 
 use super::Rounding;
 
@@ -13,12 +13,12 @@ struct Exact {
     significand: u128,
 }
 
-/// The position of the highest bit of significands before an addition. A carry fits above it.
+/// The position of the highest bit of the operands' significands in an addition. The bits above it hold the carry.
 const SUM_TOP_BIT: u32 = 125;
 
 impl Exact {
     /// Decodes a finite `f64`.
-    fn of(x: f64) -> Exact {
+    fn decode(x: f64) -> Exact {
         let bits = x.to_bits();
         let (exponent, significand) = match (bits >> 52 & 0x7ff) as i32 {
             0 => (-1074, bits & ((1 << 52) - 1)),
@@ -42,7 +42,7 @@ impl Exact {
         }
     }
 
-    /// The sum; `None` if operands with different signs give zero, because the sign of the zero depends on the rounding.
+    /// The sum. `None` means that operands with different signs cancel to zero. The sign of this zero depends on the rounding.
     fn sum(self, other: Exact) -> Option<Exact> {
         match (self.significand, other.significand) {
             (0, 0) => return (self.negative == other.negative).then_some(self),
@@ -69,13 +69,13 @@ impl Exact {
         }
     }
 
-    /// The square root.
+    /// The square root of a positive number, with a sticky lowest bit.
     fn square_root(self) -> Exact {
         let top = if self.with_top_bit_at(127).exponent % 2 == 0 { 127 } else { 126 };
         let x = self.with_top_bit_at(top);
         let root = x.significand.isqrt();
         let sticky = u128::from(root * root != x.significand);
-        // One bit more than the root needs, so that the sticky bit is separate.
+        // The shift adds a lowest bit to the root, which becomes the sticky bit.
         Exact { negative: false, exponent: x.exponent / 2 - 1, significand: root << 1 | sticky }
     }
 
@@ -127,32 +127,32 @@ fn overflow_result(rounding: Rounding, negative: bool) -> f64 {
     }
 }
 
-/// Rounds a sum. `None` is a zero whose sign depends on the rounding.
+/// Rounds a result of [`Exact::sum`]. `None` is a zero whose sign depends on the rounding.
 fn round_sum(sum: Option<Exact>, rounding: Rounding) -> f64 {
     let zero = if rounding == Rounding::NegativeInf { -0.0 } else { 0.0 };
     sum.map_or(zero, |sum| sum.round(rounding))
 }
 
-// The functions below use the host's result for infinite and NaN operands and for divisions by zero, because these results do not
+// For infinite and NaN operands and for divisions by zero, the functions below use the host's result. Reason: these results do not
 // depend on the rounding.
 
 pub(super) fn add(a: f64, b: f64, rounding: Rounding) -> f64 {
     match (a.is_finite(), b.is_finite()) {
-        (true, true) => round_sum(Exact::of(a).sum(Exact::of(b)), rounding),
+        (true, true) => round_sum(Exact::decode(a).sum(Exact::decode(b)), rounding),
         _ => a + b,
     }
 }
 
 pub(super) fn mul(a: f64, b: f64, rounding: Rounding) -> f64 {
     match (a.is_finite(), b.is_finite()) {
-        (true, true) => Exact::of(a).product(Exact::of(b)).round(rounding),
+        (true, true) => Exact::decode(a).product(Exact::decode(b)).round(rounding),
         _ => a * b,
     }
 }
 
 pub(super) fn fma(a: f64, b: f64, c: f64, rounding: Rounding) -> f64 {
     match (a.is_finite() && b.is_finite(), c.is_finite()) {
-        (true, true) => round_sum(Exact::of(a).product(Exact::of(b)).sum(Exact::of(c)), rounding),
+        (true, true) => round_sum(Exact::decode(a).product(Exact::decode(b)).sum(Exact::decode(c)), rounding),
         (true, false) => c,
         _ => a * b + c,
     }
@@ -160,13 +160,13 @@ pub(super) fn fma(a: f64, b: f64, c: f64, rounding: Rounding) -> f64 {
 
 pub(super) fn div(a: f64, b: f64, rounding: Rounding) -> f64 {
     match a.is_finite() && a != 0.0 && b.is_finite() && b != 0.0 {
-        true => Exact::of(a).quotient(Exact::of(b)).round(rounding),
+        true => Exact::decode(a).quotient(Exact::decode(b)).round(rounding),
         false => a / b,
     }
 }
 
 pub(super) fn sqrt(x: f64, rounding: Rounding) -> f64 {
-    if x.is_finite() && x > 0.0 { Exact::of(x).square_root().round(rounding) } else { x.sqrt() }
+    if x.is_finite() && x > 0.0 { Exact::decode(x).square_root().round(rounding) } else { x.sqrt() }
 }
 
 pub(super) fn from_int(value: i128, rounding: Rounding) -> f64 {

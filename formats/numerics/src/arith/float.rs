@@ -1,8 +1,9 @@
 //! Float operations. Invariants: every result is rounded once from the exact value, and every NaN is the type's canonical NaN.
 //!
-//! A type of at most 32 bits computes in `f64`. A sum, product, quotient or root is first rounded to `f64`. If both roundings are
-//! to nearest, the first one changes no result, because `f64` has more than twice the significant bits. Other directions and fused
-//! operations use `f64` with a sticky last bit. For other directions, `f64` itself uses [`super::double`].
+//! Operations on types of at most 32 bits are computed in `f64`. A sum, product, quotient or root is rounded to `f64`, and then to
+//! the type. If both roundings are to nearest, the rounding to `f64` changes no result, because `f64` has more than twice the
+//! significant bits. Other rounding directions and fused operations use `f64` with a sticky last bit. Operations on the type f64 in
+//! other directions use [`super::double`].
 
 use super::word::{Map1, Map2, Map3, Word};
 use super::{Binary, Fma, Predicate, Rounding, Unary, double, math};
@@ -17,13 +18,13 @@ pub(super) trait Format: Copy {
     fn to_f64(self, word: Self::Word) -> f64;
     /// Rounds an `f64` to nearest even. Types of at most eight bits saturate, as in the hardware's conversions.
     fn encode_f64(self, value: f64) -> Self::Word;
-    /// Rounds an `f64` whose last bit is sticky.
+    /// Rounds an `f64` whose last bit is sticky, in the requested direction.
     fn round(self, sticky: f64, rounding: Rounding) -> Self::Word {
         Word::from_bits(float::encode(self.ty(), sticky, rounding, conversion_overflow(self.ty())))
     }
 }
 
-/// The result of a conversion that exceeds the range of a type, as on the hardware.
+/// Returns how a conversion encodes a value beyond the range of a type, as GPUs do: types of at most eight bits saturate.
 pub(super) fn conversion_overflow(ty: Scalar) -> OverflowResult {
     if ty.bits() <= 8 { OverflowResult::Saturate } else { OverflowResult::Ieee }
 }
@@ -64,11 +65,12 @@ impl Format for F32 {
     }
 }
 
-/// f16 (10 mantissa bits) or bf16 (7).
+/// The type f16 (10 mantissa bits) or bf16 (7 mantissa bits).
 #[derive(Clone, Copy)]
 pub(super) struct Half<const MANTISSA: u32>;
 
 impl<const MANTISSA: u32> Half<MANTISSA> {
+    /// The bits of infinity.
     const INFINITY: u16 = 0x7fff >> MANTISSA << MANTISSA;
     /// The exponent bias of `f64` minus the exponent bias of this type.
     const REBIAS: u64 = 1023 - ((1 << (14 - MANTISSA)) - 1);
@@ -96,7 +98,8 @@ impl<const MANTISSA: u32> Format for Half<MANTISSA> {
         let bits = magnitude.to_bits();
         let rounded = (bits + ((1 << (dropped - 1)) - 1) + (bits >> dropped & 1)) >> dropped;
         let normal = rounded.saturating_sub(Self::REBIAS << MANTISSA).min(Self::INFINITY.into()) as u16;
-        // The last bit of this power of two has the value of the smallest subnormal, so the addition rounds to a multiple of it.
+        // The last mantissa bit of this power of two has the value of the smallest subnormal. Adding the power of two therefore
+        // rounds to a multiple of the smallest subnormal.
         let unit_at_2_52 = f64::from_bits((1023 + 52 - (1023 - Self::REBIAS) + 1 - u64::from(MANTISSA)) << 52);
         let subnormal = (magnitude + unit_at_2_52).to_bits() as u16;
         let smallest_normal = f64::from_bits((Self::REBIAS + 1) << 52);
@@ -105,7 +108,7 @@ impl<const MANTISSA: u32> Format for Half<MANTISSA> {
     }
 }
 
-/// Any other float type. It uses the general, slower conversions of [`crate::float`].
+/// A float type without its own implementation of [`Format`]. It uses the general, slower conversions of [`crate::float`].
 #[derive(Clone, Copy)]
 pub(super) struct GenericFormat<W>(pub(super) Scalar, pub(super) PhantomData<W>);
 
@@ -122,7 +125,7 @@ impl<W: Word> Format for GenericFormat<W> {
     }
 }
 
-/// Runs the expression with `$format` bound to the format of a float type.
+/// Runs an expression with `$format` bound to the [`Format`] of a float type.
 macro_rules! by_format {
     ($ty:expr, $format:ident => $body:expr) => {{
         use $crate::arith::float::{F32, F64, GenericFormat, Half};
@@ -165,7 +168,7 @@ fn flush(value: f64, ftz: bool) -> f64 {
 
 /// Rounds to nearest even, and flushes a subnormal result if `ftz` is set.
 #[inline(always)]
-fn narrow_flushed<F: Format>(format: F, value: f64, ftz: bool) -> F::Word {
+fn encode_flushed<F: Format>(format: F, value: f64, ftz: bool) -> F::Word {
     let word = format.encode_f64(value);
     if ftz { format.encode_f64(flush(format.to_f64(word), true)) } else { word }
 }
@@ -176,7 +179,7 @@ fn round_flushed<F: Format>(format: F, sticky: f64, rounding: Rounding, ftz: boo
     if ftz { format.encode_f64(flush(format.to_f64(word), true)) } else { word }
 }
 
-/// Returns whether a rounding is not to nearest even. It then needs more than an `f64` result that was rounded to nearest.
+/// Returns whether a rounding is not to nearest even. Such a rounding of a result needs an `f64` with a sticky last bit.
 fn is_directed(rounding: Rounding) -> bool {
     matches!(
         rounding,
@@ -184,12 +187,13 @@ fn is_directed(rounding: Rounding) -> bool {
     )
 }
 
+/// Applies a unary operation to floats of type `ty`.
 pub(super) fn unary<M: Map1>(op: Unary, ty: Scalar, map: M) -> M::Output {
-    by_format!(ty, format => unary_of(op, format, map))
+    by_format!(ty, format => unary_in_format(op, format, map))
 }
 
 /// Applies a unary operation in the format of its type.
-fn unary_of<F: Format, M: Map1>(op: Unary, format: F, map: M) -> M::Output {
+fn unary_in_format<F: Format, M: Map1>(op: Unary, format: F, map: M) -> M::Output {
     let sign = match format.ty().float_format() {
         Some(layout) if layout.signed => 1u64 << (format.ty().bits() - 1),
         _ => 0,
@@ -222,15 +226,16 @@ fn unary_of<F: Format, M: Map1>(op: Unary, format: F, map: M) -> M::Output {
 
 /// Applies a function of `f64` to each element, and rounds the result to nearest even.
 fn map_function<F: Format, M: Map1>(format: F, map: M, ftz: bool, f: impl Fn(f64) -> f64) -> M::Output {
-    map.map(|x: F::Word| narrow_flushed(format, f(flush(format.to_f64(x), ftz)), ftz))
+    map.map(|x: F::Word| encode_flushed(format, f(flush(format.to_f64(x), ftz)), ftz))
 }
 
+/// Applies a binary operation to floats of type `ty`.
 pub(super) fn binary<M: Map2>(op: Binary, ty: Scalar, map: M) -> M::Output {
-    by_format!(ty, format => binary_of(op, format, map))
+    by_format!(ty, format => binary_in_format(op, format, map))
 }
 
 /// Applies a binary operation in the format of its type.
-fn binary_of<F: Format, M: Map2>(op: Binary, format: F, map: M) -> M::Output {
+fn binary_in_format<F: Format, M: Map2>(op: Binary, format: F, map: M) -> M::Output {
     match op {
         Binary::AddF { rounding, ftz } if is_directed(rounding) => {
             let add = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_odd(a, b) };
@@ -269,7 +274,7 @@ fn binary_of<F: Format, M: Map2>(op: Binary, format: F, map: M) -> M::Output {
 
 /// Applies an `f64` operation to each pair of elements, and rounds the result to nearest even.
 fn map_nearest<F: Format, M: Map2>(format: F, map: M, ftz: bool, f: impl Fn(f64, f64) -> f64) -> M::Output {
-    map.map(|a: F::Word, b: F::Word| narrow_flushed(format, f(flush(format.to_f64(a), ftz), flush(format.to_f64(b), ftz)), ftz))
+    map.map(|a: F::Word, b: F::Word| encode_flushed(format, f(flush(format.to_f64(a), ftz), flush(format.to_f64(b), ftz)), ftz))
 }
 
 /// Applies an operation with a sticky `f64` result to each pair of elements, and rounds the result as requested.
@@ -279,7 +284,8 @@ fn map_directed<F: Format, M: Map2>(format: F, map: M, rounding: Rounding, ftz: 
     })
 }
 
-/// Sets the sign of a zero sum: if operands with different signs cancel exactly, the zero is negative when rounding down.
+/// Sets the sign of a zero sum. If operands with different signs cancel exactly, the zero is negative when rounding toward
+/// -infinity.
 fn signed_zero_sum(sum: f64, a: f64, b: f64, rounding: Rounding) -> f64 {
     let is_cancelled = sum == 0.0 && (a != 0.0 || a.is_sign_negative() != b.is_sign_negative());
     if is_cancelled && rounding == Rounding::NegativeInf { -0.0 } else { sum }
@@ -297,7 +303,7 @@ impl Fma {
         match (format.ty(), is_directed(rounding)) {
             (Scalar::F64, false) => map.map(|a: F::Word, b, c| format.encode_f64(load(a).mul_add(load(b), load(c)))),
             (Scalar::F64, true) => map.map(|a: F::Word, b, c| format.encode_f64(double::fma(load(a), load(b), load(c), rounding))),
-            (_, false) => map.map(|a: F::Word, b, c| narrow_flushed(format, float::fma_odd(load(a), load(b), load(c)), ftz)),
+            (_, false) => map.map(|a: F::Word, b, c| encode_flushed(format, float::fma_odd(load(a), load(b), load(c)), ftz)),
             (_, true) => map.map(|a: F::Word, b, c| {
                 let (a, b, c) = (load(a), load(b), load(c));
                 round_flushed(format, signed_zero_sum(float::fma_odd(a, b, c), a * b, c, rounding), rounding, ftz)
@@ -306,11 +312,13 @@ impl Fma {
     }
 }
 
+/// Compares floats of type `ty`. The result is 1 or 0.
 pub(super) fn compare<M: Map2>(predicate: Predicate, ordered: bool, ty: Scalar, map: M) -> M::Output {
-    by_format!(ty, format => compare_of(predicate, ordered, format, map))
+    by_format!(ty, format => compare_in_format(predicate, ordered, format, map))
 }
 
-fn compare_of<F: Format, M: Map2>(predicate: Predicate, ordered: bool, format: F, map: M) -> M::Output {
+/// Applies a comparison in the format of its type.
+fn compare_in_format<F: Format, M: Map2>(predicate: Predicate, ordered: bool, format: F, map: M) -> M::Output {
     match predicate {
         Predicate::Equal => compare_floats(format, map, ordered, |a, b| a == b),
         Predicate::NotEqual => compare_floats(format, map, ordered, |a, b| a != b),

@@ -1,7 +1,8 @@
 //! Integer operations: two's complement, wrapping. The overflow flags are promises of the program and do not change results.
 //!
-//! For undefined cases, the results are those of the hardware. A shift by at least the width of the type shifts out all bits. A
-//! division or remainder by zero gives all ones. The smallest signed number divided by -1 gives the same number, with remainder 0.
+//! For cases that Tile IR does not define, the results are those of GPUs. A shift by at least the width of the type shifts out all
+//! bits. A division or remainder by zero gives all ones. The smallest signed number divided by -1 gives the same number, with
+//! remainder 0.
 
 use super::word::{Map1, Map2, Word};
 use super::{Binary, Predicate, Rounding, Signedness, Unary};
@@ -12,7 +13,7 @@ fn mask<const BITS: u32>() -> u64 {
     u64::MAX >> (64 - BITS)
 }
 
-/// The number of a word as a signed integer of `BITS` bits.
+/// Interprets the lowest `BITS` bits of a word as a signed integer.
 #[inline(always)]
 fn signed<const BITS: u32>(word: impl Word) -> i64 {
     ((word.bits() << (64 - BITS)) as i64) >> (64 - BITS)
@@ -24,7 +25,7 @@ fn wrap<W: Word, const BITS: u32>(value: u64) -> W {
     W::from_bits(value & mask::<BITS>())
 }
 
-/// Calls `$function::<word, bits>` for an integer type.
+/// Calls `$function` with the word type and the width in bits of an integer type as generic arguments.
 macro_rules! by_width {
     ($ty:expr, $function:ident ($($argument:expr),*)) => {
         match $ty {
@@ -39,12 +40,13 @@ macro_rules! by_width {
     };
 }
 
+/// Applies a unary operation to integers of type `ty`.
 pub(super) fn unary<M: Map1>(op: Unary, ty: Scalar, map: M) -> M::Output {
-    by_width!(ty, unary_of(op, map))
+    by_width!(ty, unary_of_width(op, map))
 }
 
 /// Applies a unary operation to integers of `BITS` bits.
-fn unary_of<W: Word, const BITS: u32, M: Map1>(op: Unary, map: M) -> M::Output {
+fn unary_of_width<W: Word, const BITS: u32, M: Map1>(op: Unary, map: M) -> M::Output {
     match op {
         Unary::AbsI => map.map(|x: W| wrap::<W, BITS>(signed::<BITS>(x).unsigned_abs())),
         Unary::NegI { .. } => map.map(|x: W| wrap::<W, BITS>(x.bits().wrapping_neg())),
@@ -52,28 +54,29 @@ fn unary_of<W: Word, const BITS: u32, M: Map1>(op: Unary, map: M) -> M::Output {
     }
 }
 
+/// Applies a binary operation to integers of type `ty`.
 pub(super) fn binary<M: Map2>(op: Binary, ty: Scalar, map: M) -> M::Output {
-    by_width!(ty, binary_of(op, map))
+    by_width!(ty, binary_of_width(op, map))
 }
 
 /// Applies a binary operation to integers of `BITS` bits.
-fn binary_of<W: Word, const BITS: u32, M: Map2>(op: Binary, map: M) -> M::Output {
+fn binary_of_width<W: Word, const BITS: u32, M: Map2>(op: Binary, map: M) -> M::Output {
     use Signedness::{Signed, Unsigned};
-    let bits = |value: i64| wrap::<W, BITS>(value as u64);
+    let wrap_signed = |value: i64| wrap::<W, BITS>(value as u64);
     match op {
         Binary::AddI { .. } => map.map(|a: W, b: W| wrap::<W, BITS>(a.bits().wrapping_add(b.bits()))),
         Binary::SubI { .. } => map.map(|a: W, b: W| wrap::<W, BITS>(a.bits().wrapping_sub(b.bits()))),
         Binary::MulI { .. } => map.map(|a: W, b: W| wrap::<W, BITS>(a.bits().wrapping_mul(b.bits()))),
         Binary::MulHiU => map.map(|a: W, b: W| wrap::<W, BITS>(((u128::from(a.bits()) * u128::from(b.bits())) >> BITS) as u64)),
         Binary::DivI { signedness: Signed, rounding } => {
-            map.map(|a: W, b: W| bits(divide_signed(signed::<BITS>(a), signed::<BITS>(b), rounding)))
+            map.map(|a: W, b: W| wrap_signed(divide_signed(signed::<BITS>(a), signed::<BITS>(b), rounding)))
         }
         Binary::DivI { signedness: Unsigned, rounding } => {
             map.map(|a: W, b: W| wrap::<W, BITS>(divide_unsigned(a.bits(), b.bits(), rounding)))
         }
         Binary::RemI { signedness: Signed } => map.map(|a: W, b: W| {
             let (a, b) = (signed::<BITS>(a), signed::<BITS>(b));
-            bits(if b == 0 { -1 } else { a.wrapping_rem(b) })
+            wrap_signed(if b == 0 { -1 } else { a.wrapping_rem(b) })
         }),
         Binary::RemI { signedness: Unsigned } => {
             map.map(|a: W, b: W| wrap::<W, BITS>(a.bits().checked_rem(b.bits()).unwrap_or(u64::MAX)))
@@ -89,7 +92,7 @@ fn binary_of<W: Word, const BITS: u32, M: Map2>(op: Binary, map: M) -> M::Output
             let count = b.bits();
             wrap::<W, BITS>(if count < BITS.into() { a.bits() << count } else { 0 })
         }),
-        Binary::ShR { signedness: Signed } => map.map(|a: W, b: W| bits(signed::<BITS>(a) >> b.bits().min(63))),
+        Binary::ShR { signedness: Signed } => map.map(|a: W, b: W| wrap_signed(signed::<BITS>(a) >> b.bits().min(63))),
         Binary::ShR { signedness: Unsigned } => map.map(|a: W, b: W| {
             let count = b.bits();
             wrap::<W, BITS>(if count < BITS.into() { a.bits() >> count } else { 0 })
@@ -122,19 +125,21 @@ fn divide_unsigned(a: u64, b: u64, rounding: Rounding) -> u64 {
     }
 }
 
+/// Compares integers of type `ty`. The result is 1 or 0.
 pub(super) fn compare<M: Map2>(predicate: Predicate, signedness: Signedness, ty: Scalar, map: M) -> M::Output {
-    by_width!(ty, compare_of(predicate, signedness, map))
+    by_width!(ty, compare_of_width(predicate, signedness, map))
 }
 
-fn compare_of<W: Word, const BITS: u32, M: Map2>(predicate: Predicate, signedness: Signedness, map: M) -> M::Output {
-    let s = signed::<BITS>;
+/// Applies a comparison to integers of `BITS` bits.
+fn compare_of_width<W: Word, const BITS: u32, M: Map2>(predicate: Predicate, signedness: Signedness, map: M) -> M::Output {
+    let to_signed = signed::<BITS>;
     match (predicate, signedness) {
         (Predicate::Equal, _) => map.map(|a: W, b: W| u8::from(a.bits() == b.bits())),
         (Predicate::NotEqual, _) => map.map(|a: W, b: W| u8::from(a.bits() != b.bits())),
-        (Predicate::LessThan, Signedness::Signed) => map.map(|a: W, b: W| u8::from(s(a) < s(b))),
-        (Predicate::LessThanOrEqual, Signedness::Signed) => map.map(|a: W, b: W| u8::from(s(a) <= s(b))),
-        (Predicate::GreaterThan, Signedness::Signed) => map.map(|a: W, b: W| u8::from(s(a) > s(b))),
-        (Predicate::GreaterThanOrEqual, Signedness::Signed) => map.map(|a: W, b: W| u8::from(s(a) >= s(b))),
+        (Predicate::LessThan, Signedness::Signed) => map.map(|a: W, b: W| u8::from(to_signed(a) < to_signed(b))),
+        (Predicate::LessThanOrEqual, Signedness::Signed) => map.map(|a: W, b: W| u8::from(to_signed(a) <= to_signed(b))),
+        (Predicate::GreaterThan, Signedness::Signed) => map.map(|a: W, b: W| u8::from(to_signed(a) > to_signed(b))),
+        (Predicate::GreaterThanOrEqual, Signedness::Signed) => map.map(|a: W, b: W| u8::from(to_signed(a) >= to_signed(b))),
         (Predicate::LessThan, Signedness::Unsigned) => map.map(|a: W, b: W| u8::from(a.bits() < b.bits())),
         (Predicate::LessThanOrEqual, Signedness::Unsigned) => map.map(|a: W, b: W| u8::from(a.bits() <= b.bits())),
         (Predicate::GreaterThan, Signedness::Unsigned) => map.map(|a: W, b: W| u8::from(a.bits() > b.bits())),

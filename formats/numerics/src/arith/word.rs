@@ -1,5 +1,5 @@
-//! The element bits of a tile: a vector of the smallest unsigned integer type (word) that holds an element, and functions on such
-//! vectors.
+//! The element bits of a tile: a vector of words, where a word is the smallest unsigned integer type that holds an element. Also
+//! applies functions to such vectors.
 //!
 //! An operation is a closure over words. The caller selects it once, by operation and type. A [`Map1`] or [`Map2`] applies it to
 //! one element or to entire vectors. Reason: the loop over a vector then has no branches on the type, and the compiler vectorizes
@@ -11,14 +11,15 @@ use crate::Scalar;
 pub trait Word: Copy + Default + PartialEq + Send + Sync + 'static {
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
-    /// A vector of words as [`Lanes`].
+    /// Wraps a vector of words in the variant of [`Lanes`] for this word type.
     fn lanes(words: Vec<Self>) -> Lanes;
     /// The words of a vector; `None` if the vector has another word type.
-    fn of(lanes: &Lanes) -> Option<&[Self]>;
-    fn of_mut(lanes: &mut Lanes) -> Option<&mut Vec<Self>>;
+    fn words_of(lanes: &Lanes) -> Option<&[Self]>;
+    /// As [`Word::of`], but mutable.
+    fn words_of_mut(lanes: &mut Lanes) -> Option<&mut Vec<Self>>;
 }
 
-/// The bits of many elements of one type, such as the elements of a tile. They are not the lanes of a warp.
+/// The bits of many elements of one type, such as the elements of a tile. The name does not refer to the lanes of a warp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lanes {
     W8(Vec<u8>),
@@ -41,13 +42,13 @@ macro_rules! word {
             fn lanes(words: Vec<Self>) -> Lanes {
                 Lanes::$variant(words)
             }
-            fn of(lanes: &Lanes) -> Option<&[Self]> {
+            fn words_of(lanes: &Lanes) -> Option<&[Self]> {
                 match lanes {
                     Lanes::$variant(words) => Some(words),
                     _ => None,
                 }
             }
-            fn of_mut(lanes: &mut Lanes) -> Option<&mut Vec<Self>> {
+            fn words_of_mut(lanes: &mut Lanes) -> Option<&mut Vec<Self>> {
                 match lanes {
                     Lanes::$variant(words) => Some(words),
                     _ => None,
@@ -61,7 +62,7 @@ word!(u16, W16);
 word!(u32, W32);
 word!(u64, W64);
 
-/// Evaluates an expression with `$words` bound to the vector in a [`Lanes`], of whichever word type.
+/// Evaluates an expression with `$words` bound to the vector in a [`Lanes`]. The macro expands the expression for each word type.
 #[macro_export]
 macro_rules! each_lanes {
     ($lanes:expr, $words:ident => $body:expr) => {
@@ -75,7 +76,7 @@ macro_rules! each_lanes {
 }
 
 impl Lanes {
-    /// `count` elements with the same bits.
+    /// Returns `count` elements of type `ty` with the same bits.
     pub fn splat(ty: Scalar, bits: u64, count: usize) -> Lanes {
         match ty.bits() {
             ..=8 => Lanes::W8(vec![bits as u8; count]),
@@ -84,7 +85,7 @@ impl Lanes {
             _ => Lanes::W64(vec![bits; count]),
         }
     }
-    /// Elements of type `ty` with these bits.
+    /// Returns elements of type `ty` with these bits.
     pub fn collect(ty: Scalar, bits: impl Iterator<Item = u64>) -> Lanes {
         match ty.bits() {
             ..=8 => Lanes::W8(bits.map(|bits| bits as u8).collect()),
@@ -108,7 +109,7 @@ impl Lanes {
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.len()).map(|index| self.get(index))
     }
-    /// The elements at these indices, in this order.
+    /// Returns the elements at these indices, in this order.
     pub fn gather(&self, indices: impl Iterator<Item = usize>) -> Lanes {
         each_lanes!(self, words => Word::lanes(indices.map(|index| words[index]).collect()))
     }
@@ -159,8 +160,9 @@ impl Map3 for OneElement<3> {
 /// All elements of each operand. The vectors of the operands have the same length.
 pub(super) struct AllElements<'a, const N: usize>(pub(super) [&'a Lanes; N]);
 
+/// Returns the words of an operand, whose word type the caller knows.
 fn words<A: Word>(lanes: &Lanes) -> &[A] {
-    A::of(lanes).expect("the lanes of an operand have the word of its type")
+    A::words_of(lanes).expect("the lanes of an operand have the word of its type")
 }
 
 impl Map1 for AllElements<'_, 1> {
@@ -180,7 +182,7 @@ impl Map2 for AllElements<'_, 2> {
 impl Map3 for AllElements<'_, 3> {
     type Output = Lanes;
     fn map<A: Word>(self, f: impl Fn(A, A, A) -> A) -> Lanes {
-        let rest = words::<A>(self.0[1]).iter().zip(words::<A>(self.0[2]));
-        A::lanes(words::<A>(self.0[0]).iter().zip(rest).map(|(a, (b, c))| f(*a, *b, *c)).collect())
+        let pairs = words::<A>(self.0[1]).iter().zip(words::<A>(self.0[2]));
+        A::lanes(words::<A>(self.0[0]).iter().zip(pairs).map(|(a, (b, c))| f(*a, *b, *c)).collect())
     }
 }

@@ -8,8 +8,8 @@ use core_dialect::region_edges::{RegionEdge, edges_of_op};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::Completes;
 
-/// By block, the ops that the hazard checker executes: those that access memory or synchronise, compute a scalar, have regions, end
-/// a region, or use an accumulator in flight. Empty if no op accesses memory or synchronises.
+/// By block, the ops that the hazard checker executes. These ops access memory or synchronise, compute a scalar, have regions, end
+/// a region, or use an accumulator in flight. The result is empty if no op accesses memory or synchronises.
 pub(super) fn relevant_ops(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMap<Block, Vec<OpId>> {
     let body = &function.body;
     let accumulators = accumulators_in_flight(function);
@@ -37,8 +37,8 @@ pub(super) fn relevant_ops(function: &Function, ordered: &BTreeSet<OpId>) -> BTr
     if any_memory_op { ops_by_block } else { BTreeMap::new() }
 }
 
-/// The values that may be accumulators of MMAs in flight, each with the MMAs that compute it: results of the MMAs, and values to
-/// which loops and conditions forward the results.
+/// The values that may be accumulators of MMAs in flight, each with the MMAs that compute it. The values are results of MMAs, and
+/// values to which loops and conditions forward these results.
 pub(super) fn accumulators_in_flight(function: &Function) -> BTreeMap<Value, BTreeSet<OpId>> {
     let body = &function.body;
     let ops = body.walk(function.region);
@@ -61,9 +61,9 @@ pub(super) fn accumulators_in_flight(function: &Function) -> BTreeMap<Value, BTr
     accumulators
 }
 
-/// The accumulators that an op uses, with the MMAs that must be complete before the use. Empty for three kinds of ops: an MMA in
-/// flight may use the accumulator of the previous one, an op with regions or a terminator only forwards it, and a wait completes
-/// it.
+/// The accumulators that an op uses, with the MMAs that must be complete before the use. Three kinds of ops have none. An MMA in
+/// flight may use the accumulator of the previous MMA. An op with regions or a terminator only forwards accumulators. A wait
+/// completes them.
 pub(super) fn accumulators_used<'a>(
     accumulators: &'a BTreeMap<Value, BTreeSet<OpId>>,
     kind: &Op,

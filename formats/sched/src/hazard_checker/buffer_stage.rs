@@ -9,15 +9,17 @@ pub(super) struct BufferStage {
     pub(super) buffer: Buffer,
     pub(super) stage_number: u32,
     pub(super) space: Space,
-    /// The CTA of the cluster that owns the memory.
+    /// The rank in the cluster of the CTA that owns the memory.
     pub(super) rank: usize,
-    /// The range, in bytes of shared memory or in TMEM columns.
+    /// The start of the range, in bytes of shared memory or in TMEM columns.
     start: u64,
+    /// The end of the range, excluded.
     end: u64,
 }
 
 impl BufferStage {
-    pub(super) fn of(attrs: &FunctionAttrs, buffer: Buffer, stage_number: u32) -> BufferStage {
+    /// A stage of a buffer in the CTA with rank 0.
+    pub(super) fn new(attrs: &FunctionAttrs, buffer: Buffer, stage_number: u32) -> BufferStage {
         let (place, info) = (attrs.placements[buffer], &attrs.program.buffers[buffer]);
         let length = BufferStage::stage_length(info);
         let start = u64::from(place.offset) + length * u64::from(stage_number);
@@ -25,7 +27,7 @@ impl BufferStage {
     }
     /// The memory of all stages of a buffer, as if it were one stage.
     pub(super) fn all_stages(attrs: &FunctionAttrs, buffer: Buffer) -> BufferStage {
-        let (place, first) = (attrs.placements[buffer], BufferStage::of(attrs, buffer, 0));
+        let (place, first) = (attrs.placements[buffer], BufferStage::new(attrs, buffer, 0));
         BufferStage {
             end: first.start + BufferStage::stage_length(&attrs.program.buffers[buffer]) * u64::from(place.depth),
             ..first
@@ -48,6 +50,7 @@ impl BufferStage {
             Space::Tensor => info.columns(),
         })
     }
+    /// Whether two stages have common memory.
     pub(super) fn overlaps(&self, other: &BufferStage) -> bool {
         (self.space, self.rank) == (other.space, other.rank) && self.start < other.end && other.start < self.end
     }

@@ -2,7 +2,7 @@
 //!
 //! Both paths of an unknown condition become two branches of a fork. A loop with an unknown trip count runs twice or not at all.
 //!
-//! A condition that decides pipeline steps, or how often a loop with pipeline steps runs, has one outcome in an execution: the
+//! Some conditions decide pipeline steps, or how often a loop with pipeline steps runs. In one execution, such a condition has the
 //! outcome of its symbol ([`super::symbols`]). Warp roles that compute the condition in the same way then take the same path.
 
 use super::Fault;
@@ -19,9 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::{BufferAccess, Completes, Synchronises};
 use tileas::{Buffer, Type};
 
-/// Limit on the number of ops that one execution visits.
+/// Maximum ops that one execution visits, to limit the time of the check.
 const MAX_EXECUTED_OPS: u64 = 1 << 22;
-/// Limit on the iterations of a loop with known bounds.
+/// Maximum iterations of a loop with known bounds, to limit the time of the check.
 const MAX_ITERATIONS: u64 = 1 << 16;
 
 /// The effect of an op when it executes.
@@ -29,10 +29,11 @@ const MAX_ITERATIONS: u64 = 1 << 16;
 pub(super) struct Event {
     pub(super) op: OpId,
     pub(super) kind: EventKind,
-    /// The accumulators that the op uses, with the MMAs that must be complete before.
+    /// The accumulators that the op uses, with the MMAs that must be complete before the op executes.
     pub(super) used_accumulators: Vec<(Value, BTreeSet<OpId>)>,
 }
 
+/// The kind of an event, which determines the rules that the checker applies.
 #[derive(Clone, Debug)]
 pub(super) enum EventKind {
     /// Accesses to stages of buffers.
@@ -52,14 +53,23 @@ pub(super) enum EventKind {
     Fork,
     OtherPath,
     PathsJoin,
+    /// The threads of the warp role wait for each other.
     Barrier,
+    /// The threads make their earlier writes visible to other proxies.
     Fence,
+    /// A group of `cp.async` copies ends.
     EndCopies,
+    /// The threads wait until at most this many groups of `cp.async` copies are pending.
     WaitForCopies(u64),
+    /// The threads wait until at most this many wgmma MMAs are in flight.
     WaitForMmas(u64),
+    /// The producer waits until a stage is empty.
     Acquire(Position),
+    /// The producer signals that a stage is full. The fields are the pipeline and the stage number.
     Commit(Pipeline, u32),
+    /// A consumer waits until a stage is full.
     Wait(Position),
+    /// A consumer signals that a stage is empty. The fields are the pipeline and the stage number.
     Release(Pipeline, u32),
 }
 
@@ -68,6 +78,7 @@ pub(super) enum EventKind {
 pub(super) struct Position {
     pub(super) pipeline: Pipeline,
     pub(super) stage: u32,
+    /// The parity of the barrier's phase: 0 or 1.
     pub(super) phase: u64,
 }
 
@@ -82,7 +93,7 @@ pub(super) struct Program<'a> {
     pub(super) prefetched: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
 }
 
-/// Receives the events.
+/// The function that receives each event of a warp role.
 pub(super) type Listener<'a> = dyn FnMut(WarpRole, Event) -> Result<(), Fault> + 'a;
 
 /// The symbols of a function's scalars, and the outcomes of conditions on them in one execution.
@@ -134,9 +145,11 @@ pub(super) fn unroll(
 /// The end of a region: the kind of its terminator, and the values that the terminator forwards.
 struct RegionEnd {
     terminator: Terminator,
+    /// The values of the forwarded operands; `None` for an operand with neither a number nor a symbol.
     values: Vec<Option<ScalarValue>>,
 }
 
+/// The kind of the terminator at which the execution of a region ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Terminator {
     Yields,
@@ -146,7 +159,7 @@ enum Terminator {
 }
 
 impl RegionEnd {
-    fn of(core: Option<&Core>, values: Vec<Option<ScalarValue>>) -> RegionEnd {
+    fn new(core: Option<&Core>, values: Vec<Option<ScalarValue>>) -> RegionEnd {
         let terminator = match core {
             Some(Core::Continue { .. }) => Terminator::Continues,
             Some(Core::Break { .. }) => Terminator::Breaks,
@@ -157,11 +170,14 @@ impl RegionEnd {
     }
 }
 
+/// The state of the unrolling of one warp role after the other.
 struct Unroller<'a, 'b> {
     program: &'a Program<'a>,
     warp_role: WarpRole,
+    /// For each value, the asynchronous MMAs that must be complete before an op uses the value.
     accumulators: &'a BTreeMap<Value, BTreeSet<OpId>>,
     scalars: Scalars<'a>,
+    /// The outcomes of unknown conditions; `None` if both branches of each unknown condition are executed.
     conditions: Option<Conditions<'a>>,
     listener: &'a mut Listener<'b>,
     /// The number of ops executed so far, up to [`MAX_EXECUTED_OPS`].
@@ -229,7 +245,7 @@ impl Unroller<'_, '_> {
                     }
                 }
                 core if node.kind.is_terminator() => {
-                    return Ok(RegionEnd::of(core, node.kind.operands().iter().map(|value| self.scalars.value(value)).collect()));
+                    return Ok(RegionEnd::new(core, node.kind.operands().iter().map(|value| self.scalars.value(value)).collect()));
                 }
                 _ => self.define_results(op),
             }
@@ -372,8 +388,8 @@ impl Unroller<'_, '_> {
         let [from, to, step] = [lower, upper, step].map(|value| self.scalars.number_of(value));
         let has_known_bounds = from.is_some() && to.is_some();
         let (mut counter, step) = (from, step.unwrap_or(1).max(1));
-        // Without pipeline steps and copy groups, nothing depends on the number of iterations, and two iterations cover all
-        // interactions.
+        // Without pipeline steps and copy groups, no rule depends on the number of iterations. Two iterations then cover all
+        // interactions between iterations.
         let has_steps = super::has_pipeline_steps(function, *inner);
         let max_iterations =
             if has_known_bounds && (has_steps || super::ends_copies(function, *inner)) { MAX_ITERATIONS } else { 2 };
@@ -414,8 +430,8 @@ impl Unroller<'_, '_> {
         Ok(early_return)
     }
 
-    /// Executes a `loop`. If it has pipeline steps, and is not in a region with an unknown condition or trip count, it runs until
-    /// an iteration leaves it. Otherwise it runs two iterations.
+    /// Executes a `loop`. A loop with pipeline steps, outside regions with an unknown condition or trip count, runs until an
+    /// iteration leaves the loop. Any other loop runs two iterations.
     fn execute_loop(&mut self, op: OpId, init: &[Value], inner: Region, results: &[Value]) -> Result<Option<RegionEnd>, Fault> {
         let function = self.program.function;
         let args = &function.body.blocks[function.body.block_of(inner)].args;

@@ -24,6 +24,7 @@ pub(super) struct GlobalOrder {
 /// The accesses that must complete before one access.
 #[derive(Default)]
 pub(super) struct Predecessors {
+    /// For each such access, which of its executions must complete first.
     pub(super) executions: BTreeMap<OpId, RequiredExecutions>,
     /// The enclosing loops of which two iterations may access overlapping, but not equal, sets of elements.
     pub(super) overlaps_in: BTreeSet<OpId>,
@@ -40,13 +41,15 @@ pub(super) struct RequiredExecutions {
 }
 
 impl GlobalOrder {
+    /// An order without any access.
     pub(super) fn empty() -> GlobalOrder {
         GlobalOrder { predecessors: BTreeMap::new(), ordered_accesses: BTreeSet::new(), accesses_in_loop: BTreeMap::new() }
     }
 
-    pub(super) fn of(function: &Function, layouts: &base::Arena<LayoutId, Layout>) -> GlobalOrder {
+    /// Finds the accesses to global memory whose order needs synchronisation between threads.
+    pub(super) fn analyse(function: &Function, layouts: &base::Arena<LayoutId, Layout>) -> GlobalOrder {
         let accesses = global_accesses(function);
-        let orders = TokenOrders::of(function, &accesses);
+        let orders = TokenOrders::analyse(function, &accesses);
         let mut order = GlobalOrder::empty();
         let mut enclosing_loops = BTreeMap::new();
         collect_enclosing_loops(function, function.region, &mut Vec::new(), &mut enclosing_loops);
@@ -54,7 +57,7 @@ impl GlobalOrder {
         for (op, access) in &accesses {
             let mut predecessors = Predecessors::default();
             for &loop_op in enclosing_loops.get(op).into_iter().flatten() {
-                let distance = distances.entry(loop_op).or_insert_with(|| IterationDistance::of(function, loop_op));
+                let distance = distances.entry(loop_op).or_insert_with(|| IterationDistance::analyse(function, loop_op));
                 if !distance.is_same_or_disjoint(function, access.base, access.index) {
                     predecessors.overlaps_in.insert(loop_op);
                 }

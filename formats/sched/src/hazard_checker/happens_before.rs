@@ -1,10 +1,10 @@
 //! Executes the events of all warp roles together and tracks the contents of shared memory and a vector clock for each role.
 //!
-//! Every warp role counts its events. An access completes at some count of its role: at once, or when the role waits for its copies
-//! or MMAs. The vector clock of a role has, for each role (itself included), the count up to which everything is known to be
-//! complete. A barrier joins the vector clocks of the warps of a role. An arrival at a pipeline publishes the clock of the arriving
-//! role, and a waiter joins this clock. Threads, copies and MMAs thus follow one rule, *conflict order*. If two accesses share
-//! bytes and one writes, the later role's clock must cover the earlier access.
+//! Every warp role counts its events. An access completes at some event count of its role: at once, or when the role waits for its
+//! copies or MMAs. The vector clock of a role has, for each role (itself included), the event count up to which all accesses are
+//! known to be complete. A barrier joins the vector clocks of the warps of a role. An arrival at a pipeline publishes the clock of
+//! the arriving role, and a waiter joins this clock. Threads, copies and MMAs thus follow one rule, *conflict order*. If two
+//! accesses share bytes and one writes, the later role's clock must cover the earlier access.
 //!
 //! Either branch of a fork may have been taken. After the fork, accesses of both may be in flight, and the clock is the minimum of
 //! both vector clocks. If a barrier of the access's own branch completes it, [`ShadowAccess`] stores that fact.
@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tileas::effects::{AccessKind, BufferAccess, Completes, Proxy};
 use tileas::{Buffer, Space, tensor_memory};
 
+/// The result of a check. The error is the message of a violation.
 type Rule = Result<(), String>;
 /// A vector clock with three groups of entries. First, for each warp role, the event count up to which all its accesses are known
 /// to be complete. Second, for each pipeline and pair of CTAs, the event count of the commit up to which its copies are complete.
@@ -43,22 +44,26 @@ struct ShadowAccess {
     /// The entry of the vector clock: a warp role, a pipeline, or the MMAs of a warp role.
     clock_entry: usize,
     op: OpId,
+    /// The accessed memory.
     stage: BufferStage,
     writes: bool,
     proxy: Proxy,
-    /// The event counts at which the access completed, and at which a fence followed.
+    /// The event count at which the access completed; `None` while the access is in flight.
     completed_at: Option<u64>,
+    /// The event count at which a fence followed the access.
     fenced_at: Option<u64>,
     /// The number of copy groups or MMAs that began after this access, while it is in flight.
     later_groups: u64,
-    /// Bit sets of the role executions for which the access is known to be complete, or fenced, on the only path that contains it.
+    /// For an access on one path only: the bit set of the role executions for which it is known to be complete.
     completed_for: u64,
+    /// For an access on one path only: the bit set of the role executions for which it is known to be fenced.
     fenced_for: u64,
 }
 
 /// The write whose data a stage holds.
 #[derive(Clone, Copy, Debug)]
 struct Content {
+    /// The memory that holds the data.
     stage: BufferStage,
     /// For an asynchronous copy, its number among the copies to the buffer.
     copy_number: Option<u64>,
@@ -70,21 +75,25 @@ type CtaBuffer = (usize, Buffer);
 /// The state that may differ between two paths.
 #[derive(Clone)]
 struct PathState {
+    /// The accesses with which later accesses may conflict.
     shadow_accesses: Vec<ShadowAccess>,
     /// For each stage with valid data, the write of this data.
     contents: Vec<Content>,
-    /// By buffer, the number of asynchronous copies that have filled it, and the number of the copy that was read last.
+    /// By buffer, the number of asynchronous copies that have filled it.
     copy_counts: BTreeMap<CtaBuffer, u64>,
+    /// By buffer, the number of the asynchronous copy that was read last.
     last_read_copies: BTreeMap<CtaBuffer, u64>,
     /// By warp role and op, the last executions of the accesses to global memory.
     global_accesses: BTreeMap<(usize, OpId), LastExecutions>,
-    /// The vector clocks of the warp role on this path, and of its first thread.
+    /// The vector clock of the warp role on this path.
     clock: VectorClock,
+    /// The vector clock of the role's first thread on this path.
     first_thread_clock: VectorClock,
 }
 
-/// A fork that is still open.
+/// A fork in a warp role's events of which only one branch, or part of it, has been executed.
 struct Fork {
+    /// The state at the start of the fork.
     before: PathState,
     /// The state after the first branch, once it has been executed.
     first_branch: Option<PathState>,
@@ -93,13 +102,18 @@ struct Fork {
 /// One side of a pipeline stage: how often it completed, the arrivals since then, and the joined vector clocks of the arrivals.
 #[derive(Clone, Debug, Default)]
 struct Side {
+    /// How often the side's barrier has completed a phase.
     completions: u64,
+    /// The arrivals in the current phase.
     arrived: u32,
+    /// The joined vector clocks of the arrivals.
     pending_clock: VectorClock,
+    /// The joined vector clocks of the completed phases, which a waiting role then knows.
     published_clock: VectorClock,
 }
 
 impl Side {
+    /// Counts arrivals. Completes the phase once `expected` arrivals have come, and then publishes their vector clocks.
     fn arrive(&mut self, arrivals: u32, expected: u32, clock: &VectorClock) {
         join_clock(&mut self.pending_clock, clock);
         self.arrived += arrivals;
@@ -121,25 +135,33 @@ fn join_clock(own: &mut VectorClock, other: &VectorClock) {
 /// A warp role's end of a pipeline: the number of its visits to stages, and the stages that it holds.
 #[derive(Clone, Debug, Default)]
 struct PipelineEnd {
+    /// The number of stages entered so far.
     visits: u64,
+    /// The stages entered but not left.
     held_stages: Vec<u32>,
 }
 
+/// The execution of a warp role in one CTA.
 struct RoleExecution {
     warp_role: WarpRole,
     /// The index of the role's CTA among the executed CTAs of the cluster.
     rank: usize,
+    /// The name of the role, for messages.
     name: String,
+    /// The number of threads of the role in one CTA.
     threads: u32,
+    /// The events that the role has not executed yet.
     events: VecDeque<Event>,
     /// The number of events that the role has executed.
     now: u64,
+    /// For each clock entry, the event count up to which this role knows the accesses to be complete.
     clock: VectorClock,
     /// The clock of the first thread. Only this thread issues TMA copies and tensor-memory MMAs, and waits for the stages that they
     /// need.
     first_thread_clock: VectorClock,
     /// The role's ends of pipelines, by pipeline and side ([`FULL`] or [`EMPTY`]).
     ends: BTreeMap<(Pipeline, usize), PipelineEnd>,
+    /// The open forks, outermost first.
     forks: Vec<Fork>,
 }
 
@@ -152,6 +174,7 @@ pub(super) struct Rules {
     pub(super) in_order: bool,
 }
 
+/// The execution of all warp roles of a function together.
 pub(super) struct AbstractExecution<'a> {
     program: &'a Program<'a>,
     attrs: &'a FunctionAttrs,
@@ -175,9 +198,11 @@ pub(super) struct AbstractExecution<'a> {
     issuers: BTreeMap<(usize, Pipeline, u32), VectorClock>,
 }
 
+/// Threads of a warp.
 const WARP_THREADS: u32 = 32;
 /// The sides of a stage: indices into the pairs of [`AbstractExecution::sides`].
 const FULL: usize = 0;
+/// The side on which a producer waits until a stage is empty, as an index into a stage's two sides.
 const EMPTY: usize = 1;
 
 impl<'a> AbstractExecution<'a> {
@@ -253,6 +278,7 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
+    /// Whether an access is by an MMA of a CTA pair.
     fn is_cta_pair_mma(&self, completes: Completes) -> bool {
         self.attrs.program.cta_pair && completes == Completes::WithItsCommit
     }
@@ -310,8 +336,8 @@ impl<'a> AbstractExecution<'a> {
             EventKind::WaitForMmas(pending) => self.wait_for(at, Proxy::Mma, pending),
             EventKind::Acquire(position) => self.enter_stage(at, position, EMPTY),
             EventKind::Wait(position) => self.enter_stage(at, position, FULL),
-            EventKind::Commit(pipeline, stage) => self.commit(at, pipeline, stage).map_err(broken)?,
-            EventKind::Release(pipeline, stage) => self.release(at, pipeline, stage).map_err(broken)?,
+            EventKind::Commit(pipeline, stage) => self.execute_commit(at, pipeline, stage).map_err(broken)?,
+            EventKind::Release(pipeline, stage) => self.execute_release(at, pipeline, stage).map_err(broken)?,
             EventKind::GlobalAccess => self.check_global_order(at, op).map_err(broken)?,
             EventKind::NextIteration => self.next_iteration(at, op),
             EventKind::Computes => {}
@@ -348,6 +374,7 @@ impl<'a> AbstractExecution<'a> {
 
     // Forks.
 
+    /// Copies the state that a branch of a fork may change.
     fn path_state(&self, at: usize) -> PathState {
         let RoleExecution { clock, first_thread_clock, .. } = &self.executions[at];
         PathState {
@@ -361,6 +388,7 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
+    /// Replaces the state by that of another path.
     fn restore_state(&mut self, at: usize, path_state: PathState) {
         let PathState { shadow_accesses, contents, copy_counts, last_read_copies, global_accesses, clock, first_thread_clock } =
             path_state;
@@ -446,7 +474,7 @@ impl<'a> AbstractExecution<'a> {
 
     // Prefetching copies, before their first iteration.
 
-    /// Records that from here on copies may fill any stage of a staged buffer.
+    /// Records that from this event on, copies may fill any stage of a staged buffer.
     fn record_prefetch(&mut self, buffer: Buffer) {
         let stage = BufferStage::all_stages(self.attrs, buffer);
         self.contents.retain(|content| !content.stage.overlaps(&stage));
@@ -509,6 +537,7 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
+    /// Whether a role that waits for a stage may proceed, because the stage's barrier has completed often enough.
     fn is_stage_ready(&mut self, at: usize, Position { pipeline, stage, .. }: Position, side: usize) -> bool {
         let depth = u64::from(self.pipeline_info(pipeline).depth);
         let iterations = self.executions[at].ends.entry((pipeline, side)).or_default().visits / depth;
@@ -517,6 +546,7 @@ impl<'a> AbstractExecution<'a> {
         if side == EMPTY { completed >= iterations } else { completed > iterations }
     }
 
+    /// Joins what the stage's barrier published into the clock of the waiting role, and marks the stage as held.
     fn enter_stage(&mut self, at: usize, Position { pipeline, stage, .. }: Position, side: usize) {
         let published = self.stage_side(self.executions[at].rank, pipeline, stage, side).published_clock.clone();
         let (is_single_thread, alternates) = (self.is_single_thread(pipeline, side), self.alternates_warps(at, pipeline, side));
@@ -540,8 +570,8 @@ impl<'a> AbstractExecution<'a> {
         if side == EMPTY { info.fills_alone() } else { info.drains_alone() }
     }
 
-    /// Returns whether the warps of a role take turns at the pipeline steps on that side. They do if several warps issue TMA
-    /// copies.
+    /// Returns whether the warps of a role take turns at the pipeline steps on that side. A producer of several warps does so if it
+    /// issues TMA copies.
     fn alternates_warps(&self, at: usize, pipeline: Pipeline, side: usize) -> bool {
         side == EMPTY && self.pipeline_info(pipeline).fill == Fill::Tma && self.executions[at].threads > WARP_THREADS
     }
@@ -585,6 +615,7 @@ impl<'a> AbstractExecution<'a> {
         clock
     }
 
+    /// Checks that the role holds the stage, and removes the stage from the held ones.
     fn leave_stage(&mut self, at: usize, pipeline: Pipeline, stage: u32, side: usize) -> Rule {
         let (step, missing_step) = if side == EMPTY { ("committed", "acquired") } else { ("released", "waited for") };
         let execution = &mut self.executions[at];
@@ -596,7 +627,8 @@ impl<'a> AbstractExecution<'a> {
         Ok(())
     }
 
-    fn commit(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
+    /// Signals that a stage is full. The vector clock of the arrival depends on what fills the stage.
+    fn execute_commit(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
         self.leave_stage(at, pipeline, stage, EMPTY)?;
         let info = self.pipeline_info(pipeline);
         let (now, mut clock, threads) = (self.executions[at].now, self.arrival_clock(at), self.executions[at].threads);
@@ -658,7 +690,8 @@ impl<'a> AbstractExecution<'a> {
         Ok(())
     }
 
-    fn release(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
+    /// Signals that a stage is empty. Fails while an MMA in flight reads the stage.
+    fn execute_release(&mut self, at: usize, pipeline: Pipeline, stage: u32) -> Rule {
         self.leave_stage(at, pipeline, stage, FULL)?;
         let info = self.pipeline_info(pipeline);
         let is_in_stage =
@@ -677,6 +710,7 @@ impl<'a> AbstractExecution<'a> {
 
     // Accesses.
 
+    /// The accesses of one proxy that a role has issued and that are not complete.
     fn accesses_in_flight(&mut self, at: usize, proxy: Proxy) -> impl Iterator<Item = &mut ShadowAccess> {
         self.shadow_accesses
             .iter_mut()
@@ -691,6 +725,7 @@ impl<'a> AbstractExecution<'a> {
             .for_each(|earlier| earlier.completed_at = Some(now));
     }
 
+    /// Checks that the MMAs which compute the accumulators used by an event are complete.
     fn check_accumulators_complete(&self, at: usize, event: &Event) -> Rule {
         let in_flight = |op: &OpId| {
             self.shadow_accesses
@@ -706,7 +741,7 @@ impl<'a> AbstractExecution<'a> {
     /// The stage of an access. Before phase `pipeline-loops`, accesses name no stage, so the result covers all stages.
     fn accessed_stage(&self, at: usize, buffer: Buffer, number: u32) -> BufferStage {
         let stage = if self.rules.synchronised {
-            BufferStage::of(self.attrs, buffer, number)
+            BufferStage::new(self.attrs, buffer, number)
         } else {
             BufferStage::all_stages(self.attrs, buffer)
         };
@@ -734,6 +769,7 @@ impl<'a> AbstractExecution<'a> {
         (0..self.cta_count).map(|rank| part.in_cta(rank)).collect()
     }
 
+    /// Checks the accesses of an op against earlier accesses, and records them.
     fn check_and_record(&mut self, at: usize, op: OpId, accesses: &[(BufferAccess, u32)], completes: Completes) -> Rule {
         for (access, number) in accesses {
             let stage = self.accessed_stage(at, access.buffer, *number);
@@ -772,6 +808,7 @@ impl<'a> AbstractExecution<'a> {
         self.contents.push(Content { stage, copy_number });
     }
 
+    /// Adds an access to those with which later accesses may conflict, and drops the accesses that it replaces.
     fn record_access(&mut self, at: usize, op: OpId, stage: BufferStage, access: &BufferAccess, completes: Completes) {
         let writes = access.access_kind.writes();
         let in_flight = match completes {
@@ -782,7 +819,8 @@ impl<'a> AbstractExecution<'a> {
         };
         let clock_entry = if completes == Completes::WithItsCommit { self.mma_clock_entry(at) } else { at };
         let completed_at = (!in_flight).then_some(self.executions[at].now);
-        // Earlier accesses are known to be complete, and are dropped if this access replaces their whole range.
+        // `check_conflict_order` has proved that the conflicting earlier accesses are complete. This access replaces those that
+        // cover the same stage.
         let replaced = |earlier: &ShadowAccess| {
             stage == earlier.stage
                 && (writes || earlier.clock_entry == clock_entry && !earlier.writes && earlier.completed_at.is_some())

@@ -4,23 +4,26 @@ use super::global_order::{Predecessors, RequiredExecutions};
 use base::ir::Op as OpId;
 use std::collections::BTreeSet;
 
-/// The last executions of an access that may be incomplete for other threads of the warp role: the execution in the current
-/// iterations of the enclosing loops, and the last one in an earlier iteration.
+/// The last executions of an access to global memory that may be incomplete for other threads of the warp role.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastExecutions {
+    /// The last execution in the current iterations of all enclosing loops.
     this_iteration: Option<Execution>,
+    /// The last execution in an earlier iteration of an enclosing loop.
     earlier_iteration: Option<Execution>,
 }
 
+/// One execution of an access.
 #[derive(Clone, Debug)]
 struct Execution {
     /// The event count of the warp role at the execution.
     event_count: u64,
-    /// The loops that have begun another iteration since.
+    /// The loops that have begun another iteration since this execution.
     advanced_loops: BTreeSet<OpId>,
 }
 
 impl Execution {
+    /// The execution for which both executions stand: the later event count, and the advanced loops of both.
     fn join(self, other: Execution) -> Execution {
         let advanced_loops = self.advanced_loops.into_iter().chain(other.advanced_loops).collect();
         Execution { event_count: self.event_count.max(other.event_count), advanced_loops }
@@ -61,8 +64,8 @@ impl LastExecutions {
         }
     }
 
-    /// Checks a later access that must wait for these executions. `None` if the required executions are complete. Otherwise whether
-    /// the incomplete execution is of an earlier iteration.
+    /// Checks a later access that must wait for these executions. `None` if the required executions are complete. Otherwise,
+    /// whether the incomplete execution is of an earlier iteration.
     pub(super) fn violation(&self, predecessors: &Predecessors, required: RequiredExecutions) -> Option<bool> {
         if self.this_iteration.is_some() && required.same_iteration {
             return Some(false);

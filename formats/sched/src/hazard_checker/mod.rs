@@ -1,12 +1,13 @@
 //! The hazard checker verifies the placements, waits, barriers and fences of a file by abstract execution. Every reader and writer
-//! of `.sched` calls it, so all tools accept the same files. It shares no decision with the scheduler. The two share three facts:
-//! the effects column, the order of tokens ([`crate::token_order`]) and the iteration distance ([`crate::iteration_distance`]).
+//! of `.sched` calls the checker, so all tools accept the same files. The checker uses no decision of the scheduler. It shares only
+//! three inputs with the scheduler: the effects column, the order of tokens ([`crate::token_order`]) and the iteration distance
+//! ([`crate::iteration_distance`]).
 //!
 //! The checker executes every function. [`event_trace`] unrolls each warp role into events, and [`happens_before`] executes the
 //! events of all roles together. A function without warp roles is a single role. If a condition does not depend on loop counters
 //! and constants alone, the checker executes both paths. A loop with unknown bounds runs twice or not at all. For a loop that ends
-//! groups of copies, as pipelined loops do, the checker tries each trip count up to twice the stage count, and 17. Scalars are
-//! evaluated only if they depend on loop counters alone; the contents of tiles are ignored.
+//! groups of copies, as pipelined loops do, the checker tries each trip count up to twice the stage count, and 17 as an example of
+//! a long loop. The checker evaluates a scalar only if it depends on loop counters alone, and ignores the contents of tiles.
 //!
 //! | code | rule |
 //! |---|---|
@@ -113,7 +114,7 @@ fn check_function(
     prefetched: &BTreeMap<OpId, BTreeSet<Buffer>>,
     synchronised: bool,
 ) -> std::result::Result<(), (Fault, Option<u64>)> {
-    let global_order = if synchronised { GlobalOrder::of(function, layouts) } else { GlobalOrder::empty() };
+    let global_order = if synchronised { GlobalOrder::analyse(function, layouts) } else { GlobalOrder::empty() };
     let relevant_ops = accumulators::relevant_ops(function, &global_order.ordered_accesses);
     if relevant_ops.is_empty() {
         return Ok(());
@@ -233,6 +234,7 @@ fn only_computes(function: &Function, region: Region) -> bool {
 enum TripCountKey {
     /// The upper bound, if it is computed before the bodies of the warp roles.
     UpperBound(Value),
+    /// The number of enclosing loops, for a loop whose upper bound is computed later.
     NestingDepth(usize),
 }
 
@@ -253,16 +255,21 @@ fn bounds_for_trip_counts(
         };
         let next = remaining.iter().position(|one| !starts_at_remaining_end(one)).unwrap_or(0);
         let (at, (key, group)) = remaining.remove(next);
-        for (value, number) in for_trip_count(key, group, trip_count_of(at), &forced_bounds) {
+        for (value, number) in group_bounds_for_trip_count(key, group, trip_count_of(at), &forced_bounds) {
             forced_bounds.entry(value).or_insert(number);
         }
     }
     forced_bounds
 }
 
-/// The bounds of a group of loops with equal trip counts. If the loops start at different values, they share the smallest upper
-/// bound, so only the loop that starts first runs all iterations.
-fn for_trip_count(key: &TripCountKey, group: &[Bounds], trip_count: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
+/// The values of the bounds that give a group of loops this trip count. If the loops start at different values, they share the
+/// smallest upper bound, so only the loop that starts first runs all iterations.
+fn group_bounds_for_trip_count(
+    key: &TripCountKey,
+    group: &[Bounds],
+    trip_count: u64,
+    known: &BTreeMap<Value, u64>,
+) -> Vec<(Value, u64)> {
     let trip_count = trip_count.max(group.iter().any(Bounds::has_iteration).into());
     let mut forced_bounds: Vec<(Value, u64)> = group.iter().flat_map(|bounds| bounds.for_trip_count(trip_count, known)).collect();
     if let TripCountKey::UpperBound(upper) = key {
@@ -272,8 +279,8 @@ fn for_trip_count(key: &TripCountKey, group: &[Bounds], trip_count: u64, known: 
     forced_bounds
 }
 
-/// The loops that contain pipeline steps or end groups of copies, and loops in warp roles that only compute in them. Loops with a
-/// small constant trip count are not included. The loops are grouped by the value that determines the trip count.
+/// The loops that contain pipeline steps, end groups of copies, or only compute inside a warp role. Loops with a small constant
+/// trip count are not included. The loops are grouped by the value that determines the trip count.
 fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<Bounds>> {
     let body = &function.body;
     let entry = function.entry();
@@ -294,8 +301,8 @@ fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<Bound
             {
                 let has_steps = has_pipeline_steps(function, region);
                 inner_depth += usize::from(has_steps);
-                let lower = main_loops.get(&op).map_or(lower, |main_loop| lower_of(function, *main_loop));
-                let bounds = Bounds::of(function, [lower, upper, step], unsigned);
+                let lower = main_loops.get(&op).map_or(lower, |main_loop| lower_bound_of(function, *main_loop));
+                let bounds = Bounds::from_values(function, [lower, upper, step], unsigned);
                 let is_main_loop = main_loops.values().any(|main_loop| *main_loop == op);
                 // Loops that end copy groups are included, because waits depend on the number of groups. If a warp role only
                 // computes in a loop, code after the loop may still rely on an iteration. All other loops are executed as if they
@@ -321,22 +328,28 @@ fn constant_value(function: &Function, value: Value) -> Option<u64> {
     }
 }
 
-/// The bounds of a loop. Each has its value if it is a constant.
+/// The bounds of a loop. A bound that is a constant has its value.
 struct Bounds {
+    /// The lower bound, with its value if it is constant.
     lower: (Value, Option<u64>),
+    /// The step, with its value if it is constant.
     step: (Value, Option<u64>),
+    /// The upper bound, excluded, with its value if it is constant.
     upper: (Value, Option<u64>),
+    /// The integer type of the bounds.
     scalar: Scalar,
+    /// Whether the bounds are unsigned integers.
     unsigned: bool,
 }
 
 impl Bounds {
-    fn of(function: &Function, values: [Value; 3], unsigned: bool) -> Bounds {
+    fn from_values(function: &Function, values: [Value; 3], unsigned: bool) -> Bounds {
         let [lower, upper, step] = values.map(|value| (value, constant_value(function, value)));
         Bounds { lower, step, upper, scalar: scalars::carrier_type(function, lower.0), unsigned }
     }
     /// Returns whether the trip count is constant and small enough to execute the loop as it is.
     fn is_short(&self) -> bool {
+        /// Maximum iterations of a loop that the checker executes with its own bounds.
         const MAX_SHORT_TRIP_COUNT: i128 = 64;
         self.constant_range().zip(self.step.1).is_some_and(|((from, to), by)| to - from <= i128::from(by) * MAX_SHORT_TRIP_COUNT)
     }
@@ -344,13 +357,14 @@ impl Bounds {
     fn has_iteration(&self) -> bool {
         self.constant_range().is_some_and(|(from, to)| from < to)
     }
+    /// The lower bound and the upper bound as signed or unsigned integers, if both are constants.
     fn constant_range(&self) -> Option<(i128, i128)> {
         let to_number = |bits: Option<u64>| bits.map(|bits| scalars::as_number(self.scalar, self.unsigned, bits));
         to_number(self.lower.1).zip(to_number(self.upper.1))
     }
     /// Returns values for the bounds that give the loop this trip count. `known` are the bounds that other loops have fixed. If
-    /// only the upper bound is constant, it keeps its value, because other loops may use the same constant. A loop that is known to
-    /// have an iteration gets at least one, because code after the loop may rely on it.
+    /// only the upper bound is constant, this bound keeps its value, because other loops may use the same constant. A loop that is
+    /// known to have an iteration gets at least one, because code after the loop may rely on this iteration.
     fn for_trip_count(&self, trip_count: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
         let trip_count = trip_count.max(self.has_iteration().into());
         let step = self.step.1.unwrap_or(1).max(1);
@@ -374,13 +388,15 @@ fn is_pipelined(function: &Function, op: OpId) -> bool {
     body.ops[op].kind.core().and_then(Core::for_body).is_some_and(|region| ends_copies(function, region))
 }
 
+/// Returns whether the block of a region ends a group of copies.
 fn ends_copies(function: &Function, region: Region) -> bool {
     let body = &function.body;
     body.blocks[body.block_of(region)].ops.iter().any(|op| matches!(body.ops[*op].kind, Op::CopyCommit {}))
 }
 
-/// The main loop of an epilogue loop. Either both are pipelined and the epilogue starts where the main loop ends, or the main loop
-/// ends a known number of iterations before the upper bound of the epilogue. A warp role that issues no copies has the second form.
+/// The main loop of an epilogue loop. In the first form, both loops are pipelined, and the epilogue starts where the main loop
+/// ends. In the second form, the main loop ends a known number of iterations before the upper bound of the epilogue. A warp role
+/// that issues no copies has the second form.
 fn main_loop(function: &Function, op: OpId) -> Option<OpId> {
     let body = &function.body;
     let bounds_of = |op: OpId| body.ops[op].kind.core().and_then(Core::loop_bounds);
@@ -403,7 +419,8 @@ fn main_loops(function: &Function) -> BTreeMap<OpId, OpId> {
     all.filter_map(|op| Some((op, main_loop(function, op)?))).collect()
 }
 
-fn lower_of(function: &Function, op: OpId) -> Value {
+/// The lower bound of a `for`.
+fn lower_bound_of(function: &Function, op: OpId) -> Value {
     function.body.ops[op].kind.core().and_then(Core::loop_bounds).expect("only `for` loops have parts").lower
 }
 
@@ -421,8 +438,8 @@ fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
     let has_epilogue: BTreeSet<OpId> = main_loops.values().copied().collect();
     let bounds_of = |&op: &OpId| {
         let ([_, upper, step], unsigned) = bounds(op);
-        let lower = lower_of(function, main_loops.get(&op).copied().unwrap_or(op));
-        let bounds = Bounds::of(function, [lower, upper, step], unsigned);
+        let lower = lower_bound_of(function, main_loops.get(&op).copied().unwrap_or(op));
+        let bounds = Bounds::from_values(function, [lower, upper, step], unsigned);
         (!bounds.is_short()).then_some(bounds)
     };
     let last_loops = pipelined.iter().filter(|op| !has_epilogue.contains(op));

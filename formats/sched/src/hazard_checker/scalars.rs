@@ -14,12 +14,14 @@ use tileas::effects::AccessKind;
 /// The value of a scalar in the abstract execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ScalarValue {
+    /// A known number, as the bits of the scalar.
     Number(u64),
     /// An unknown number. Values with one symbol are equal.
     Symbol(Symbol),
 }
 
 impl ScalarValue {
+    /// The number, if the value is not a symbol.
     pub(super) fn number(self) -> Option<u64> {
         match self {
             ScalarValue::Number(number) => Some(number),
@@ -28,11 +30,13 @@ impl ScalarValue {
     }
 }
 
+/// The values of the scalars that an execution has defined so far.
 #[derive(Clone)]
 pub(super) struct Scalars<'a> {
     function: &'a Function,
     /// Loop bounds that give each loop the trip count under test.
     forced_bounds: BTreeMap<Value, u64>,
+    /// The values defined so far.
     values: BTreeMap<Value, ScalarValue>,
 }
 
@@ -51,7 +55,7 @@ impl<'a> Scalars<'a> {
         self.values.get(value).copied()
     }
 
-    /// Defines values. A forced bound keeps its number; a value without a known value becomes unknown.
+    /// Defines values. A forced bound keeps its number. A value without an entry in `known` becomes unknown.
     pub(super) fn define(&mut self, values: &[Value], known: &[Option<ScalarValue>]) {
         for (i, value) in values.iter().enumerate() {
             match self.forced_bounds.get(value).copied().map(ScalarValue::Number).or(known.get(i).copied().flatten()) {
@@ -61,7 +65,8 @@ impl<'a> Scalars<'a> {
         }
     }
 
-    /// Returns whether a loop runs another iteration; `like` has the type of its counter.
+    /// Returns whether a loop with the counter `at` and the upper bound `to` runs another iteration. `like` has the type of the
+    /// counter.
     pub(super) fn has_next_iteration(&self, like: &Value, unsigned: bool, at: u64, to: u64) -> bool {
         let scalar = carrier_type(self.function, *like);
         as_number(scalar, unsigned, at) < as_number(scalar, unsigned, to)
@@ -87,6 +92,7 @@ impl<'a> Scalars<'a> {
         if let [result] = results { self.eval(core, *result).map(ScalarValue::Number) } else { None }
     }
 
+    /// The number that an op computes from known operands.
     fn eval(&self, core: &Core, result: Value) -> Option<u64> {
         let Type::Scalar(elem) = self.function.body.ty(result) else { return None };
         let scalar = elem.scalar()?;

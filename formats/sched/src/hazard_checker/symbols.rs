@@ -34,6 +34,7 @@ enum Origin {
 /// The symbols of a function.
 #[derive(Default)]
 pub(super) struct Symbols {
+    /// The symbol of each origin.
     symbols: BTreeMap<Origin, Symbol>,
     /// The number of each op text. The text of an op omits the operands.
     op_texts: BTreeMap<String, u32>,
@@ -115,6 +116,7 @@ fn text_without_operands(kind: &Op) -> Option<String> {
 /// The outcomes of the conditions in one execution. The first conditions have the outcomes of a sequence, and later conditions
 /// repeat the sequence.
 pub(super) struct Outcomes {
+    /// The outcomes of the first conditions in this execution.
     sequence: Vec<bool>,
     /// The checker executes every sequence of this many outcomes.
     length: usize,

@@ -1,4 +1,4 @@
-//! Verifier rules of `.sched` files (V-SCHED). A reader may index a verified module without checks.
+//! Verifier rules of `.sched` files (V-SCHED). Code that receives a verified module may index its tables without bounds checks.
 //!
 //! | code | rule |
 //! |---|---|
@@ -31,7 +31,7 @@ use tileas::layout::{Layout, LayoutId};
 use tileas::tensor_memory::MIN_ALLOCATED_COLUMNS;
 use tileas::{Space, Type};
 
-/// The number of named barriers of a CTA.
+/// The number of named barriers of a CTA (PTX ISA).
 const NAMED_BARRIERS: u32 = 16;
 /// Maximum copy groups in flight per thread.
 const MAX_GROUPS: u32 = 1 << 16;
@@ -41,7 +41,7 @@ const MAX_STAGES: u32 = 64;
 /// Checks all rules except hazards ([`crate::hazard_checker::check_module`]).
 pub(crate) fn check_structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
     let target = envelope.target()?;
-    let phase = Phase::of(envelope)
+    let phase = Phase::from_envelope(envelope)
         .ok_or_else(|| Diagnostic::invalid("SC001", format!("'{}' is not a phase of .sched", envelope.phase)))?;
     let Module { layouts, globals, functions, .. } = module;
     tileas::verify::check_program(layouts, globals, functions, warp_roles::role_regions, envelope)?;
@@ -80,8 +80,8 @@ pub(crate) fn check_structure(module: &Module, envelope: &Envelope) -> Result<Ph
     Ok(phase)
 }
 
-/// Checks the table of a schedule. From phase `pipeline-loops` on the loop no longer exists, so only the entries are
-/// checked.
+/// Checks the table of a schedule. From phase `pipeline-loops` on the scheduled loop no longer exists, so the function checks only
+/// the entries.
 fn check_schedule(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
     let rule = || -> Rule {
         let function = module.functions.iter().find(|function| function.name == schedule.function);

@@ -14,11 +14,11 @@ use std::collections::BTreeSet;
 use tileas::verify::ExecutedRegion;
 use tileas::{MmaAtom, Type};
 
-/// The number of warps of a warp group. They set register counts and issue wgmma ops together.
+/// The number of warps of a warp group. The warps of a group set register counts and issue wgmma ops together.
 const WARPS_PER_GROUP: u32 = 4;
-/// Maximum arrivals that an mbarrier can count.
+/// Maximum arrivals that an mbarrier can count (PTX ISA).
 const MAX_ARRIVALS: u32 = (1 << 20) - 1;
-/// Maximum bytes that an mbarrier can count.
+/// Maximum bytes that an mbarrier can count: the limit of its transaction count (PTX ISA).
 const MAX_BYTES: u64 = (1 << 20) - 1;
 
 /// The regions that warp roles execute, with their warps.
@@ -66,8 +66,8 @@ pub(super) fn check_roles(function: &Function, phase: Phase, target: Target) -> 
     check_registers(&function.attrs, target)
 }
 
-/// Checks that all warps of a warp group set the same register count (`setmaxnreg`), and that the warps of the CTA together use no
-/// more registers than at launch.
+/// Checks the register counts that warp roles set (`setmaxnreg`). All warps of a warp group set the same count. The warps of the
+/// CTA together use no more registers than at launch.
 fn check_registers(attrs: &FunctionAttrs, target: Target) -> Rule {
     let registers_of_warp =
         |warp: u32| attrs.warp_roles.values().find(|info| contains_warp(info, warp)).and_then(|info| info.registers);
@@ -99,6 +99,7 @@ fn check_registers(attrs: &FunctionAttrs, target: Target) -> Rule {
     })
 }
 
+/// Whether a warp belongs to a role.
 fn contains_warp(info: &WarpRoleInfo, warp: u32) -> bool {
     (info.first_warp..info.first_warp + info.warps).contains(&warp)
 }
@@ -221,8 +222,8 @@ pub(super) fn check_program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role
     require(is_aligned || !needs_warp_group, || format!("the warps of {warp_role} are not whole warp groups"))
 }
 
-/// Checks that the role that executes a pipeline step is on that side of the pipeline, and that the step names a stage if there are
-/// several.
+/// Checks that a warp role executes only pipeline steps of its side (producer or consumer). A step must name a stage if the
+/// pipeline has several stages.
 pub(super) fn check_pipeline_step(function: &Function, op: &Op, warp_role: Option<WarpRole>) -> Rule {
     let is_i32 = |value: &Value| *function.body.ty(*value) == Type::Scalar(Elem::Scalar(Scalar::I32));
     let (pipeline, stage, phase, produces) = match op {

@@ -7,7 +7,7 @@ use numerics::Scalar;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// The maximum divisor that the analysis records. Zero has this divisor.
+/// The maximum divisor that the analysis records. Zero, which every number divides, has this divisor.
 pub(super) const MAX_DIVISOR: u64 = 1 << 62;
 
 /// The structure of a tile along one dimension, in groups that start at multiples of their length (compare Triton's `AxisInfo`).
@@ -28,10 +28,12 @@ pub struct Info {
     pub range: (i64, i64),
     /// A common divisor of all elements; for pointers in bytes.
     pub divisor: u64,
+    /// The structure along each dimension; empty for a scalar.
     pub axes: SmallVec<[AxisInfo; 2]>,
 }
 
 impl AxisInfo {
+    /// The facts that hold for every tile: each element is a group of its own.
     pub const UNKNOWN: AxisInfo = AxisInfo { contiguity: 1, divisibility: 1, constancy: 1 };
 
     /// A common divisor of the elements at multiples of `length` along the dimension. Within a contiguous group, neighbours differ
@@ -44,7 +46,7 @@ impl AxisInfo {
         let contiguity = self.contiguity.min(other.contiguity);
         AxisInfo {
             contiguity,
-            // Shorter groups make more elements the first of a group; the unit is at least one.
+            // With shorter groups, more elements are the first of a group. Neighbours in a group differ by at least one.
             divisibility: self.divisor_at(contiguity, 1).min(other.divisor_at(contiguity, 1)),
             constancy: self.constancy.min(other.constancy),
         }
@@ -52,7 +54,7 @@ impl AxisInfo {
 }
 
 impl Info {
-    /// The facts that follow from the type alone.
+    /// The facts that follow from the element type and the shape alone.
     pub fn unknown(elem: Elem, shape: &Shape) -> Info {
         Info { range: full_range(elem), divisor: 1, axes: shape.iter().map(|_| AxisInfo::UNKNOWN).collect() }
     }
@@ -68,7 +70,7 @@ impl Info {
         Info { range, divisor, axes: shape.iter().map(axis).collect() }
     }
 
-    /// The number that every element is, if the range has only one number.
+    /// The value of every element, if the range contains only one number.
     pub(super) fn constant(&self) -> Option<i64> {
         (self.range.0 == self.range.1).then_some(self.range.0)
     }
@@ -95,8 +97,8 @@ impl Info {
         self
     }
 
-    /// The contiguity along a dimension after a conversion to a wider type. A group that may wrap around the greatest number of the
-    /// narrow type is shortened to a length at which it cannot.
+    /// The contiguity along a dimension after a conversion of elements of type `elem` to a wider type. Numbers in a group may wrap
+    /// around at the greatest number of `elem`. The result is then a shorter length, at which no group can wrap.
     pub(super) fn contiguity_if_widened(&self, dim: usize, elem: Elem) -> u64 {
         let axis = self.axes[dim];
         let (low, high) = full_range(elem);
@@ -113,6 +115,7 @@ pub fn full_range(elem: Elem) -> (i64, i64) {
     }
 }
 
+/// The lowest and highest signed value of a scalar type.
 fn scalar_range(scalar: Scalar) -> (i64, i64) {
     let high = (scalar.mask() >> 1) as i64;
     (-high - 1, high)

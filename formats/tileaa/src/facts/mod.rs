@@ -1,8 +1,8 @@
 //! Facts about the values of a function: divisors, ranges, and the structure of tiles (contiguity, constancy).
 //!
 //! A forward data-flow analysis (compare Triton's axis info analysis). Its sources are assumptions, constants, the grid and loop
-//! bounds. Arithmetic and shape ops propagate the facts. A loop-carried value starts with the facts of its initial value and loses
-//! the facts that the next iteration does not confirm, until a fixed point. Ranges that keep growing are widened to the type's
+//! bounds. Arithmetic and shape ops propagate the facts. A loop-carried value starts with the facts of its initial value. Each
+//! iteration drops the facts that it does not confirm, until a fixed point. Ranges that keep growing are widened to the type's
 //! range.
 
 mod info;
@@ -11,7 +11,7 @@ mod transfer;
 
 pub use info::{AxisInfo, Info, full_range};
 pub(crate) use table::first_underivable;
-pub use table::{ValueFacts, table};
+pub use table::{ValueFacts, derive_table};
 
 use crate::{Function, Op, Type};
 use base::Value;
@@ -29,14 +29,17 @@ use transfer::Operand;
 pub struct MemRefFacts {
     /// A divisor of the base address in bytes.
     pub base_divisor: u64,
-    /// Divisors of the size and of the stride of each dimension, in elements.
+    /// A divisor of the size of each dimension, in elements.
     pub size_divisors: Vec<u64>,
+    /// A divisor of the stride of each dimension, in elements.
     pub stride_divisors: Vec<u64>,
-    /// Bounds of the size and of the stride of each dimension, both included.
+    /// The lowest and highest possible size of each dimension.
     pub size_ranges: Vec<(i64, i64)>,
+    /// The lowest and highest possible stride of each dimension.
     pub stride_ranges: Vec<(i64, i64)>,
 }
 
+/// The derived facts about all values of a function.
 pub struct Facts<'a> {
     function: &'a Function,
     /// By value id; `None` for a value that is not a tile, and for an unreachable value.
@@ -47,18 +50,19 @@ pub struct Facts<'a> {
 const MAX_CHANGES_BEFORE_WIDENING: u32 = 2;
 /// How often the facts about a loop-carried value may change before the analysis drops all of them.
 const MAX_CHANGES: u32 = 12;
-/// Limit on the iterations of the analysis. A loop nest may need as many as it is deep. Beyond the limit, loop-carried values have
-/// no facts.
+/// Limit on the iterations of the analysis. A loop nest may need one iteration for each nesting level. At the limit, the analysis
+/// drops all facts about loop-carried values.
 const MAX_ITERATIONS: usize = 64;
 
 impl<'a> Facts<'a> {
-    pub fn of(function: &'a Function) -> Facts<'a> {
+    /// Derives the facts about all values of a function.
+    pub fn derive(function: &'a Function) -> Facts<'a> {
         let count = function.body.values.len();
         let mut analysis = FactAnalysis {
             function,
             infos: vec![None; count],
             changes: vec![0; count],
-            nesting: OpParents::of(&function.body, function.region),
+            nesting: OpParents::analyse(&function.body, function.region),
             changed: false,
         };
         for &param in function.params() {
@@ -70,7 +74,7 @@ impl<'a> Facts<'a> {
                 order.iter().for_each(|op| analysis.drop_facts(*op));
             }
             analysis.changed = false;
-            order.iter().for_each(|op| analysis.update(*op));
+            order.iter().for_each(|op| analysis.update_op(*op));
             if !analysis.changed {
                 break;
             }
@@ -97,10 +101,12 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// The number that all elements have; `None` if the facts do not show that there is one.
     pub fn constant(&self, value: Value) -> Option<i64> {
         self.info(value).and_then(Info::constant)
     }
 
+    /// The facts along a dimension of a tile.
     pub fn axis(&self, value: Value, dim: usize) -> AxisInfo {
         self.info(value).and_then(|info| info.axes.get(dim)).copied().unwrap_or(AxisInfo::UNKNOWN)
     }
@@ -134,9 +140,11 @@ impl<'a> Facts<'a> {
 /// The state of the data-flow analysis. `infos` and `changes` are indexed by value id.
 struct FactAnalysis<'a> {
     function: &'a Function,
+    /// The facts found so far; `None` as in [`Facts`].
     infos: Vec<Option<Info>>,
     /// How often the facts about a value have changed.
     changes: Vec<u32>,
+    /// The op that contains each op.
     nesting: OpParents,
     /// Whether a fact changed in the current iteration.
     changed: bool,
@@ -156,7 +164,8 @@ impl FactAnalysis<'_> {
         self.infos[value.0 as usize].as_ref()
     }
 
-    fn set(&mut self, value: Value, info: Option<Info>) {
+    /// Replaces the facts about a value, and notes whether they changed.
+    fn set_info(&mut self, value: Value, info: Option<Info>) {
         let info_of_value = &mut self.infos[value.0 as usize];
         if *info_of_value != info {
             *info_of_value = info;
@@ -169,7 +178,7 @@ impl FactAnalysis<'_> {
         let (Some(from), Some((elem, shape))) = (from, self.tile(to)) else { return };
         let (full, shape) = (full_range(elem), shape.clone());
         let Some(old) = self.info(to) else {
-            self.set(to, Some(from));
+            self.set_info(to, Some(from));
             return;
         };
         let mut joined = old.join(&from);
@@ -189,7 +198,7 @@ impl FactAnalysis<'_> {
                 joined.range.1 = full.1;
             }
         }
-        self.set(to, Some(joined));
+        self.set_info(to, Some(joined));
     }
 
     /// Merges the facts about forwarded values into the facts about their destinations.
@@ -199,8 +208,8 @@ impl FactAnalysis<'_> {
         }
     }
 
-    /// Updates the facts about the results of an op, and about the values to which it forwards.
-    fn update(&mut self, op: OpId) {
+    /// Updates the facts about the results of an op, and about the values to which the op forwards its operands.
+    fn update_op(&mut self, op: OpId) {
         let function = self.function;
         let node = &function.body.ops[op];
         let args = |region| &function.body.blocks[function.body.block_of(region)].args[..];
@@ -215,7 +224,7 @@ impl FactAnalysis<'_> {
                 }
             }
             Op::Core(core @ (Core::Continue { values } | Core::Break { values } | Core::Yield { values })) => {
-                // The values yielded by a reduction's body imply no facts about its results.
+                // The values that the body of a reduction yields imply no facts about the results of the reduction.
                 let is_structured = |target: &OpId| function.body.ops[*target].kind.core().is_some_and(Core::is_structured);
                 if let Some(target) = target.filter(is_structured) {
                     let destinations = destinations_of_terminator(&function.body, target, core);
@@ -224,18 +233,18 @@ impl FactAnalysis<'_> {
             }
             Op::Reduce { body, .. } | Op::Scan { body, .. } => {
                 // Each argument may be an element or the result of a combination.
-                args(*body).iter().for_each(|arg| self.set(*arg, self.unknown(*arg)));
+                args(*body).iter().for_each(|arg| self.set_info(*arg, self.unknown(*arg)));
                 self.drop_results(op);
             }
             Op::Core(Core::MemRefShape { memref }) => self.set_memref_shape(op, *memref),
             Op::Core(Core::ViewShape { .. }) => {
                 for &result in &node.results {
                     let info = self.unknown(result).map(|info| Info { range: (0, info.range.1), ..info });
-                    self.set(result, info);
+                    self.set_info(result, info);
                 }
             }
             Op::Core(core) => match node.results[..] {
-                [result] if core.is_pure() && self.tile(result).is_some() => self.compute(core, result),
+                [result] if core.is_pure() && self.tile(result).is_some() => self.compute_result(core, result),
                 _ => self.drop_results(op),
             },
             _ => self.drop_results(op),
@@ -247,7 +256,7 @@ impl FactAnalysis<'_> {
         let function = self.function;
         let Some(core) = function.body.ops[op].kind.core().filter(|core| core.is_structured()) else { return };
         let carried = core.as_loop().map(|loop_op| loop_op.carried_args(&function.body)).unwrap_or_default();
-        carried.iter().for_each(|arg| self.set(*arg, self.unknown(*arg)));
+        carried.iter().for_each(|arg| self.set_info(*arg, self.unknown(*arg)));
         self.drop_results(op);
     }
 
@@ -255,12 +264,12 @@ impl FactAnalysis<'_> {
     fn drop_results(&mut self, op: OpId) {
         let function = self.function;
         for &result in &function.body.ops[op].results {
-            self.set(result, self.unknown(result));
+            self.set_info(result, self.unknown(result));
         }
     }
 
     /// Sets the facts about the result of a pure op, once all its operands have facts.
-    fn compute(&mut self, core: &Core, result: Value) {
+    fn compute_result(&mut self, core: &Core, result: Value) {
         let body = &self.function.body;
         let Type::Tile { elem, shape } = body.ty(result) else { return };
         let operands: Option<Vec<Operand<'_>>> = core
@@ -273,11 +282,11 @@ impl FactAnalysis<'_> {
             .collect();
         if let Some(operands) = operands {
             let info = transfer::result_info(core, &operands, *elem, shape);
-            self.set(result, Some(info));
+            self.set_info(result, Some(info));
         }
     }
 
-    /// Sets the facts about the index of a `for`: it starts at the lower bound and stays below the upper bound.
+    /// Sets the facts about the index of a `for`: the index starts at the lower bound and stays below the upper bound.
     fn set_loop_index(&mut self, index: Value, lower: Value, upper: Value, step: Value, unsigned: bool) {
         let (Some(lower), Some(upper), Some(step)) = (self.info(lower), self.info(upper), self.info(step)) else { return };
         let Some((elem, _)) = self.tile(index) else { return };
@@ -286,10 +295,10 @@ impl FactAnalysis<'_> {
         let range = if signed_order_holds && lower.range.0 <= last { (lower.range.0, last) } else { full_range(elem) };
         let divisor = lower.divisor.min(step.divisor);
         let info = Info { range, divisor, axes: Default::default() }.refine(&Shape::new());
-        self.set(index, Some(info));
+        self.set_info(index, Some(info));
     }
 
-    /// Sets the facts about the results of `memref_shape`: the sizes of the op that defines the memref.
+    /// Sets the facts about the results of `memref_shape`, which are the sizes that `make_memref` takes.
     fn set_memref_shape(&mut self, op: OpId, memref: Value) {
         let function = self.function;
         let current = Facts { function, infos: std::mem::take(&mut self.infos) };
@@ -306,7 +315,7 @@ impl FactAnalysis<'_> {
                     info.range = (low, high);
                 }
             }
-            self.set(result, Some(info));
+            self.set_info(result, Some(info));
         }
     }
 }

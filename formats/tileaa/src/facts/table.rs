@@ -18,9 +18,9 @@ pub struct ValueFacts {
     pub axes: Vec<AxisInfo>,
 }
 
-/// Computes the table of a function. It omits the results of `constant` ops, and values without facts.
-pub fn table(function: &Function) -> Vec<ValueFacts> {
-    let facts = Facts::of(function);
+/// Computes the table of facts about the values of a function. It omits the results of `constant` ops, and values without facts.
+pub fn derive_table(function: &Function) -> Vec<ValueFacts> {
+    let facts = Facts::derive(function);
     let rows = function.body.values.iter().filter_map(|(value, node)| {
         let (elem, _) = node.ty.tile()?;
         let info = facts.info(value)?;
@@ -40,12 +40,12 @@ pub fn table(function: &Function) -> Vec<ValueFacts> {
     rows.collect()
 }
 
-/// The first value for which a table claims more than the analysis derives.
+/// The first value about which a table claims more facts than the analysis derives.
 pub(crate) fn first_underivable(function: &Function, table: &[ValueFacts]) -> Option<Value> {
     if table.is_empty() {
         return None;
     }
-    let facts = Facts::of(function);
+    let facts = Facts::derive(function);
     let exceeds_analysis = |claim: &&ValueFacts| {
         let in_function = (claim.value.0 as usize) < function.body.values.len();
         !in_function || !facts.info(claim.value).is_some_and(|info| implies(info, claim))
@@ -64,6 +64,7 @@ fn implies(info: &Info, claim: &ValueFacts) -> bool {
         && claim.axes.iter().zip(&info.axes).all(|(claim, known)| axis_implies(*known, *claim))
 }
 
+/// Whether the facts that are known along a dimension imply the claimed facts.
 fn axis_implies(known: AxisInfo, claim: AxisInfo) -> bool {
     [claim.contiguity, claim.divisibility, claim.constancy].iter().all(|length| length.is_power_of_two())
         && claim.contiguity <= known.contiguity

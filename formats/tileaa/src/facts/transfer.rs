@@ -6,7 +6,7 @@ use core_dialect::tile::{Dense, Elem, Shape};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Rounding, Signedness};
 
-/// The number of tile blocks along each axis is below this limit.
+/// The number of tile blocks along each axis is below this limit (Tile IR: at most 2^24 - 1).
 const GRID_LIMIT: i64 = 1 << 24;
 
 /// An operand: the facts about it, and its type.
@@ -17,36 +17,36 @@ pub(super) struct Operand<'a> {
     pub(super) shape: &'a Shape,
 }
 
-/// The facts about the tile result of a pure op; operands are in the order of the op.
+/// The facts about the result of a pure op, which is a tile with this element type and shape. The operands are in the op's order.
 pub(super) fn result_info(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &Shape) -> Info {
     let unknown = || Info::unknown(elem, shape);
     let is_int = elem.scalar().is_some_and(Scalar::is_int);
     let info = match (core, operands) {
-        (Core::Constant { value }, _) if is_int => constant(value, elem.carrier(), shape),
-        (Core::Iota {}, _) => iota(shape, elem),
+        (Core::Constant { value }, _) if is_int => constant_info(value, elem.carrier(), shape),
+        (Core::Iota {}, _) => iota_info(shape, elem),
         (Core::BlockId { .. } | Core::ClcBlockId { .. }, _) => Info::all_equal((0, GRID_LIMIT - 2), 1, shape),
         (Core::BlockCount { .. }, _) => Info::all_equal((1, GRID_LIMIT - 1), 1, shape),
         (Core::ClcBlockCount {}, _) => Info::all_equal((1, i64::from(i32::MAX)), 1, shape),
         (Core::ClusterRank {}, _) => Info::all_equal((0, i64::from(CLUSTER_SIZES[1]) - 1), 1, shape),
-        (Core::Assume { fact, .. }, [x]) => assume(fact, x),
-        (Core::Broadcast { .. }, [x]) => broadcast(x, shape),
-        (Core::Reshape { .. }, [x]) => reshape(x, shape),
+        (Core::Assume { fact, .. }, [x]) => assume_info(fact, x),
+        (Core::Broadcast { .. }, [x]) => broadcast_info(x, shape),
+        (Core::Reshape { .. }, [x]) => reshape_info(x, shape),
         (Core::Permute { order, .. }, [x]) => {
             Info { axes: order.iter().map(|dim| x.info.axes[*dim as usize]).collect(), ..x.info.clone() }
         }
-        (Core::Offset { .. }, [ptr, offset]) => self::offset(ptr, offset),
-        (Core::PtrCast { .. } | Core::IntToPtr { .. } | Core::PtrToInt { .. }, [x]) => cast_address(x, elem),
-        (Core::Select { .. }, [cond, yes, no]) => select(cond, yes, no),
-        (Core::Compare { kind, .. }, [lhs, rhs]) => compare(*kind, lhs, rhs, shape),
-        (Core::Convert { kind, .. }, [x]) if is_int => convert(*kind, x, elem),
-        (Core::Binary { kind, .. }, [lhs, rhs]) if is_int => binary(*kind, lhs, rhs, elem, shape),
+        (Core::Offset { .. }, [ptr, offset]) => offset_info(ptr, offset),
+        (Core::PtrCast { .. } | Core::IntToPtr { .. } | Core::PtrToInt { .. }, [x]) => cast_address_info(x, elem),
+        (Core::Select { .. }, [cond, yes, no]) => select_info(cond, yes, no),
+        (Core::Compare { kind, .. }, [lhs, rhs]) => compare_info(*kind, lhs, rhs, shape),
+        (Core::Convert { kind, .. }, [x]) if is_int => convert_info(*kind, x, elem),
+        (Core::Binary { kind, .. }, [lhs, rhs]) if is_int => binary_info(*kind, lhs, rhs, elem, shape),
         (core, operands) if core.is_elementwise() && !operands.is_empty() => with_constancy(operands, unknown()),
         _ => unknown(),
     };
     info.refine(shape)
 }
 
-fn constant(value: &Dense, scalar: Scalar, shape: &Shape) -> Info {
+fn constant_info(value: &Dense, scalar: Scalar, shape: &Shape) -> Info {
     match value {
         Dense::Splat(bits) => Info::splat(scalar.sign_extend(*bits), shape),
         Dense::Elements(elements) => {
@@ -59,16 +59,16 @@ fn constant(value: &Dense, scalar: Scalar, shape: &Shape) -> Info {
     }
 }
 
-fn iota(shape: &Shape, elem: Elem) -> Info {
+fn iota_info(shape: &Shape, elem: Elem) -> Info {
     let extent = u64::from(shape[0]);
     let axis = AxisInfo { contiguity: extent, divisibility: MAX_DIVISOR, constancy: 1 };
     let (low, high) = full_range(elem);
-    // A type that is just wide enough represents the upper half as negative numbers.
+    // If the element type has only as many values as the tile has elements, the upper half of them are negative numbers.
     let range = if extent as i64 - 1 <= high { (0, extent as i64 - 1) } else { (low, high) };
     Info { range, divisor: 1, axes: [axis].into_iter().collect() }
 }
 
-fn assume(fact: &Fact, x: &Operand<'_>) -> Info {
+fn assume_info(fact: &Fact, x: &Operand<'_>) -> Info {
     let mut info = x.info.clone();
     match fact {
         Fact::DivBy { divisor, every: None, .. } => info.divisor = info.divisor.max(*divisor),
@@ -87,7 +87,7 @@ fn assume(fact: &Fact, x: &Operand<'_>) -> Info {
         Fact::Bounded { low, high } => {
             let (old_low, old_high) = info.range;
             let range = (low.map_or(old_low, |low| low.max(old_low)), high.map_or(old_high, |high| high.min(old_high)));
-            // Contradictory facts promise that the code is unreachable.
+            // Contradictory bounds can only be in unreachable code, so the old range stays.
             if range.0 <= range.1 {
                 info.range = range;
             }
@@ -104,7 +104,7 @@ fn assume(fact: &Fact, x: &Operand<'_>) -> Info {
     info
 }
 
-fn broadcast(x: &Operand<'_>, shape: &Shape) -> Info {
+fn broadcast_info(x: &Operand<'_>, shape: &Shape) -> Info {
     if x.shape.is_empty() {
         return Info::all_equal(x.info.range, x.info.divisor, shape);
     }
@@ -114,9 +114,9 @@ fn broadcast(x: &Operand<'_>, shape: &Shape) -> Info {
     Info { axes: axes.collect(), ..x.info.clone() }
 }
 
-/// A reshape. Elements keep their row-major order. The function divides the dimensions of both shapes into groups with equal
-/// element counts. The fastest-varying dimension of a group keeps the facts along it.
-fn reshape(x: &Operand<'_>, shape: &Shape) -> Info {
+/// The facts about a reshape. The elements keep their row-major order. The function divides the dimensions of both shapes into
+/// groups with equal element counts. The fastest-varying dimension of a group keeps the facts along it.
+fn reshape_info(x: &Operand<'_>, shape: &Shape) -> Info {
     let mut axes: Vec<AxisInfo> =
         shape.iter().map(|_| AxisInfo { contiguity: 1, divisibility: x.info.divisor, constancy: 1 }).collect();
     let (mut from, mut to) = (x.shape.len(), shape.len());
@@ -136,13 +136,14 @@ fn reshape(x: &Operand<'_>, shape: &Shape) -> Info {
                 break;
             }
         }
-        // Leading extents of one belong to the group that ends there.
         regroup(&x.info.axes[from..from_end], &x.shape[from..from_end], &mut axes[to..to_end], &shape[to..to_end]);
     }
+    // Leading dimensions of extent one that are in no group keep the default facts.
     Info { axes: axes.into_iter().collect(), ..x.info.clone() }
 }
 
-/// Transfers the facts along the fastest dimension of one group to the fastest dimension of the other.
+/// Transfers the facts along a dimension of a reshaped operand. `old` is a group of operand dimensions, and `new` the matching
+/// group of result dimensions. Facts pass between the fastest-varying dimensions of the two groups.
 fn regroup(old: &[AxisInfo], old_shape: &[u32], new: &mut [AxisInfo], new_shape: &[u32]) {
     let fastest = |shape: &[u32]| shape.iter().rposition(|extent| *extent > 1);
     let (Some(from), Some(to)) = (fastest(old_shape), fastest(new_shape)) else { return };
@@ -160,7 +161,7 @@ fn regroup(old: &[AxisInfo], old_shape: &[u32], new: &mut [AxisInfo], new_shape:
     }
 }
 
-/// The facts along a dimension of `lhs + rhs * unit`. Neighbours in a contiguous group of `lhs` differ by `unit`.
+/// The facts along a dimension of `lhs + rhs * unit`. Neighbours in a contiguous group of `lhs` or of the result differ by `unit`.
 fn sum_axis(lhs: AxisInfo, rhs: AxisInfo, unit: u64) -> AxisInfo {
     let contiguity = lhs.contiguity.min(rhs.constancy).max(lhs.constancy.min(rhs.contiguity));
     let scaled = rhs.divisor_at(contiguity, 1).saturating_mul(unit).min(MAX_DIVISOR);
@@ -168,7 +169,7 @@ fn sum_axis(lhs: AxisInfo, rhs: AxisInfo, unit: u64) -> AxisInfo {
 }
 
 /// The facts about a pointer plus an offset, which counts pointees.
-fn offset(ptr: &Operand<'_>, offset: &Operand<'_>) -> Info {
+fn offset_info(ptr: &Operand<'_>, offset: &Operand<'_>) -> Info {
     let unit = match ptr.elem {
         Elem::Ptr { pointee, .. } => u64::from(pointee.bytes()),
         Elem::Scalar(_) => 1,
@@ -190,9 +191,9 @@ fn offset(ptr: &Operand<'_>, offset: &Operand<'_>) -> Info {
     Info { range: ptr.info.range, divisor: ptr.info.divisor.min(scaled), axes: axes.collect() }
 }
 
-/// The same address with another pointee type, or as an integer. If the size of the pointee changes, neighbours are no longer one
-/// pointee apart.
-fn cast_address(x: &Operand<'_>, elem: Elem) -> Info {
+/// The facts about an address that is cast to another pointee type, or to or from an integer. If the size of the pointee changes,
+/// neighbours are no longer one pointee apart.
+fn cast_address_info(x: &Operand<'_>, elem: Elem) -> Info {
     let size = |elem: Elem| match elem {
         Elem::Ptr { pointee, .. } => pointee.bytes(),
         Elem::Scalar(_) => 1,
@@ -202,7 +203,7 @@ fn cast_address(x: &Operand<'_>, elem: Elem) -> Info {
     Info { range: (i64::MIN, i64::MAX), divisor: x.info.divisor, axes: x.info.axes.iter().map(axis).collect() }
 }
 
-fn select(cond: &Operand<'_>, yes: &Operand<'_>, no: &Operand<'_>) -> Info {
+fn select_info(cond: &Operand<'_>, yes: &Operand<'_>, no: &Operand<'_>) -> Info {
     let mut info = yes.info.join(no.info);
     for (axis, cond) in info.axes.iter_mut().zip(&cond.info.axes) {
         let contiguity = axis.contiguity.min(cond.constancy);
@@ -212,9 +213,9 @@ fn select(cond: &Operand<'_>, yes: &Operand<'_>, no: &Operand<'_>) -> Info {
     info
 }
 
-/// A comparison. If a group of contiguous numbers starts at a multiple of its length, it contains no other multiple. All its
-/// numbers therefore compare in the same way with any multiple of the length.
-fn compare(kind: Compare, lhs: &Operand<'_>, rhs: &Operand<'_>, shape: &Shape) -> Info {
+/// The facts about a comparison. If a group of contiguous integers starts at a multiple of its length, it contains no other
+/// multiple. All its integers therefore compare in the same way with any multiple of the length.
+fn compare_info(kind: Compare, lhs: &Operand<'_>, rhs: &Operand<'_>, shape: &Shape) -> Info {
     let mut info = Info::unknown(Elem::Scalar(Scalar::I1), shape);
     let Compare::Int { predicate, .. } = kind else { return with_constancy(&[*lhs, *rhs], info) };
     for (dim, axis) in info.axes.iter_mut().enumerate() {
@@ -232,7 +233,7 @@ fn compare(kind: Compare, lhs: &Operand<'_>, rhs: &Operand<'_>, shape: &Shape) -
     info
 }
 
-/// The facts about an elementwise op of which only this is known: equal operands give equal results.
+/// The facts about the result of an elementwise op about which the analysis knows only that equal operands give equal results.
 fn with_constancy(operands: &[Operand<'_>], mut info: Info) -> Info {
     for (dim, axis) in info.axes.iter_mut().enumerate() {
         axis.constancy = operands.iter().map(|operand| operand.info.axes[dim].constancy).min().unwrap_or(1);
@@ -240,7 +241,7 @@ fn with_constancy(operands: &[Operand<'_>], mut info: Info) -> Info {
     info
 }
 
-fn convert(kind: Convert, x: &Operand<'_>, elem: Elem) -> Info {
+fn convert_info(kind: Convert, x: &Operand<'_>, elem: Elem) -> Info {
     let unknown = Info::unknown(elem, x.shape);
     if !x.elem.scalar().is_some_and(Scalar::is_int) {
         return with_constancy(&[*x], unknown);
@@ -273,13 +274,13 @@ fn convert(kind: Convert, x: &Operand<'_>, elem: Elem) -> Info {
     }
 }
 
-/// A range that the type can hold, or the full range of the type if the numbers may wrap.
+/// Returns the range if the type can hold all its numbers. Otherwise the numbers may wrap, and the result is the type's full range.
 fn range_or_full(range: (i64, i64), elem: Elem) -> (i64, i64) {
     let full = full_range(elem);
     if range.0 >= full.0 && range.1 <= full.1 { range } else { full }
 }
 
-fn binary(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape: &Shape) -> Info {
+fn binary_info(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape: &Shape) -> Info {
     let constancy_only = || with_constancy(&[*lhs, *rhs], Info::unknown(elem, shape));
     match kind {
         Binary::AddI { overflow } => {
@@ -304,23 +305,23 @@ fn binary(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape:
                 axes: axes.collect(),
             }
         }
-        Binary::MulI { overflow } => multiply(lhs, rhs, overflow, elem, constancy_only()),
+        Binary::MulI { overflow } => multiply_info(lhs, rhs, overflow, elem, constancy_only()),
         Binary::ShL { overflow } => match rhs.info.constant() {
             Some(count) if (0..i64::from(elem.bits())).contains(&count) && count < 62 => {
                 let factor = Info::splat(1 << count, shape);
-                multiply(lhs, &Operand { info: &factor, ..*rhs }, overflow, elem, constancy_only())
+                multiply_info(lhs, &Operand { info: &factor, ..*rhs }, overflow, elem, constancy_only())
             }
             _ => constancy_only(),
         },
         Binary::ShR { .. } => match rhs.info.constant() {
             Some(count) if (0..i64::from(elem.bits())).contains(&count) && count < 62 && lhs.info.range.0 >= 0 => {
-                divide(lhs, 1 << count, constancy_only())
+                divide_info(lhs, 1 << count, constancy_only())
             }
             _ => constancy_only(),
         },
         Binary::DivI { rounding, .. } => match rhs.info.constant() {
             Some(divisor) if divisor > 0 && lhs.info.range.0 >= 0 && rounding != Rounding::PositiveInf => {
-                divide(lhs, divisor, constancy_only())
+                divide_info(lhs, divisor, constancy_only())
             }
             Some(divisor) if divisor > 0 && lhs.info.range.0 >= 0 => {
                 let (low, high) = lhs.info.range;
@@ -330,12 +331,12 @@ fn binary(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape:
             _ => constancy_only(),
         },
         Binary::RemI { signedness } if signedness == Signedness::Unsigned || lhs.info.range.0 >= 0 => {
-            remainder(lhs, rhs.info, constancy_only())
+            remainder_info(lhs, rhs.info, constancy_only())
         }
         Binary::RemI { .. } => constancy_only(),
         Binary::And => match [(lhs, rhs), (rhs, lhs)].into_iter().find_map(|(x, mask)| Some((x, mask.info.constant()?))) {
             Some((x, mask)) if (0..i64::MAX).contains(&mask) && (mask as u64 + 1).is_power_of_two() && x.info.range.0 >= 0 => {
-                remainder(x, &Info::splat(mask + 1, shape), constancy_only())
+                remainder_info(x, &Info::splat(mask + 1, shape), constancy_only())
             }
             Some((_, mask)) if mask >= 0 => {
                 Info { range: (0, mask), divisor: lhs.info.divisor.max(rhs.info.divisor), ..constancy_only() }
@@ -357,6 +358,7 @@ fn binary(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape:
     }
 }
 
+/// Applies a monotone function to the lower and to the upper bounds. `None` if a result overflows.
 fn checked_range(l: (i64, i64), r: (i64, i64), f: impl Fn(i64, i64) -> Option<i64>) -> Option<(i64, i64)> {
     Some((f(l.0, r.0)?, f(l.1, r.1)?))
 }
@@ -375,7 +377,8 @@ fn range_after_overflow(exact: Option<(i64, i64)>, overflow: Overflow, elem: Ele
     }
 }
 
-fn multiply(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem: Elem, constancy_only: Info) -> Info {
+/// The facts about a product of integers. `constancy_only` has the facts that hold for every elementwise op.
+fn multiply_info(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem: Elem, constancy_only: Info) -> Info {
     for (x, factor) in [(lhs, rhs), (rhs, lhs)] {
         if factor.info.constant() == Some(1) {
             return x.info.clone();
@@ -394,8 +397,8 @@ fn multiply(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem: Elem
     Info { range, divisor: product(lhs.info.divisor, rhs.info.divisor), axes: axes.collect() }
 }
 
-/// The quotient of a non-negative number and a positive constant, rounded down.
-fn divide(x: &Operand<'_>, divisor: i64, constancy_only: Info) -> Info {
+/// The facts about the quotient of a non-negative number and a positive constant, rounded down.
+fn divide_info(x: &Operand<'_>, divisor: i64, constancy_only: Info) -> Info {
     let unsigned_divisor = divisor as u64;
     let mut info = constancy_only;
     info.range = (x.info.range.0 / divisor, x.info.range.1 / divisor);
@@ -412,8 +415,8 @@ fn divide(x: &Operand<'_>, divisor: i64, constancy_only: Info) -> Info {
     info
 }
 
-/// The remainder of a number that is non-negative, or is read as unsigned.
-fn remainder(x: &Operand<'_>, divisor: &Info, constancy_only: Info) -> Info {
+/// The facts about a remainder. The dividend is non-negative, or the op reads it as unsigned.
+fn remainder_info(x: &Operand<'_>, divisor: &Info, constancy_only: Info) -> Info {
     let mut info = constancy_only;
     let ((low, high), (divisor_low, divisor_high)) = (x.info.range, divisor.range);
     let max_remainder = [(low >= 0).then_some(high), (divisor_low >= 0).then_some(divisor_high - 1)].into_iter().flatten().min();
@@ -423,8 +426,8 @@ fn remainder(x: &Operand<'_>, divisor: &Info, constancy_only: Info) -> Info {
     }
     info.divisor = x.info.divisor.min(divisor.divisor);
     for (axis, (from, divisor_axis)) in info.axes.iter_mut().zip(x.info.axes.iter().zip(&divisor.axes)) {
-        // If the length of a group divides the divisor, and the group starts at a multiple of its length, only its first element
-        // can be a multiple of the divisor. The remainder therefore stays contiguous.
+        // A group whose length divides the divisor, and which starts at a multiple of this length, has at most one multiple of the
+        // divisor: its first element. The remainder therefore stays contiguous.
         let contiguity = from.contiguity.min(divisor.divisor).min(divisor_axis.constancy);
         if from.divisor_at(contiguity, 1) >= contiguity {
             *axis = AxisInfo {

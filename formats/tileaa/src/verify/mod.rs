@@ -1,4 +1,4 @@
-//! Verifier rules of `.aa` files (V-AA). A reader may index a verified module without checks.
+//! Verifier rules of `.aa` files (V-AA). Code that receives a verified module may index its tables without bounds checks.
 //!
 //! | code | rule |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | AA004 | names of functions and globals are unique; a global's data has its type |
 //! | AA005 | types are well formed: extents powers of two, at most 2^24 elements, views that fit their memref |
 //! | AA006 | every region is one block with a terminator that its op allows; reduction bodies are pure; nesting is limited |
-//! | AA007 | operands and results of every op have types that fit it; only a function with a cluster requests a rank |
-//! | AA008 | the table of facts claims nothing that cannot be derived |
+//! | AA007 | operands and results of every op have types that fit it; `cluster_rank` needs a function with a cluster |
+//! | AA008 | the table of facts contains only facts that the analysis derives |
 //!
 //! `.aa` does not name layouts, threads, stages or targets.
 
@@ -20,6 +20,7 @@ use base::diag::{Diagnostic, Result};
 use base::{Envelope, Loc};
 use core_dialect::rules::{self, CoreDialectType, describe_op};
 
+/// The op under check, with the function body and the globals to which it refers.
 type OpContext<'a> = rules::OpContext<'a, Op, Type>;
 
 /// Checks an `.aa` module.
@@ -36,6 +37,7 @@ pub(crate) fn check_module(module: &Module, envelope: &Envelope) -> Result<()> {
     module.functions.iter().try_for_each(|f| check_function(module, f, envelope))
 }
 
+/// Checks all rules for a function.
 fn check_function(module: &Module, function: &Function, envelope: &Envelope) -> Result<()> {
     let body = &function.body;
     let reject = |code: &str, loc: Loc, message: String| {

@@ -1,5 +1,4 @@
-//! The fit of an atom to a layout and a buffer: vectors must be contiguous in both, and `ldmatrix` and `stmatrix` need rows of 16
-//! bytes.
+//! Whether an atom fits a layout and a buffer. Vectors must be contiguous in both. `ldmatrix` and `stmatrix` need rows of 16 bytes.
 
 use crate::layout::{Layout, solve};
 use crate::{BufferInfo, CopyAtom};
@@ -13,8 +12,8 @@ impl BufferInfo {
         solve(&self.offsets, element).map(|offset| offset as u32 * self.elem.bytes())
     }
 
-    /// Returns whether the lowest `1 << vector_bits` registers of each thread are an aligned vector. The elements of such a vector
-    /// are adjacent in the buffer, and it starts at a multiple of its size.
+    /// Returns whether the lowest `1 << vector_bits` registers of each thread are an aligned vector. The elements of an aligned
+    /// vector are adjacent in the buffer, and the vector starts at a multiple of its size.
     pub fn has_vectors(&self, layout: &Layout, vector_bits: u32) -> bool {
         let bytes = self.elem.bytes();
         if vector_bits as usize > layout.register.len() || u64::from(bytes) << vector_bits.min(32) > u64::from(ROW_BYTES.max(bytes))
@@ -70,8 +69,8 @@ impl BufferInfo {
         })
     }
 
-    /// The role of each layout bit for an `ldmatrix` of bytes, which transposes. `None` if it cannot load the buffer into this
-    /// layout.
+    /// The role of each layout bit for an `ldmatrix` of bytes, which transposes. `None` if this instruction cannot load the buffer
+    /// into this layout.
     pub fn byte_matrices(&self, layout: &Layout) -> Option<Matrices> {
         if self.elem.bits() != 8 || layout.lane.len() < 2 {
             return None;
@@ -105,7 +104,7 @@ pub struct Matrices {
     /// Bases of the further register bits, lowest first. Each combination of these bases selects another matrix.
     pub further_matrices: Vec<u32>,
     /// The register bit that selects a byte of a pair. Transposed bytes arrive in pairs, while the four bytes of a register come
-    /// from four rows, which the two lowest bits select. For byte matrices, which have sixteen rows, it is the bit that selects a
-    /// half of a row.
+    /// from four rows, which the two lowest bits select. For byte matrices, which have sixteen rows, `pair_bit` is the bit that
+    /// selects a half of a row.
     pub pair_bit: Option<usize>,
 }

@@ -7,8 +7,8 @@ use numerics::Scalar;
 pub use super::table::{Bit, Fragment, SYNC_ATOMS, SyncAtom};
 use Bit::{Col, Row};
 
-/// The first atom of the table for an MMA without scales. `None` if the target has no such atom, or if the MMA does not divide into
-/// atoms.
+/// The first atom of the table for an MMA without scales, which is the fastest one. `None` if the target has no such atom, or if
+/// the MMA does not divide into atoms.
 pub fn sync_atom(target: Target, operand: Scalar, acc: Scalar, extents: [u32; 3]) -> Option<&'static SyncAtom> {
     SYNC_ATOMS.iter().find(|atom| atom.scales == 0 && atom.acc == acc && atom.supports(target, operand, extents))
 }
@@ -28,8 +28,11 @@ pub fn sync_atom_named(name: &str) -> Option<&'static SyncAtom> {
 /// An operand of an MMA: A, B, or the accumulator C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operand {
+    /// The left operand.
     A,
+    /// The right operand.
     B,
+    /// The accumulator.
     C,
 }
 
@@ -50,10 +53,10 @@ pub struct WarpsPerDim {
     pub interleaved_n: bool,
 }
 
-/// Number of rows or columns that are interleaved together.
+/// Number of consecutive rows or columns that one interleaving permutes: the rows of one atom, or the columns of two atoms.
 const INTERLEAVED_LINES: u32 = 16;
 
-/// The row or column bit of the tile that a row or column bit of the atom selects.
+/// The row or column bit of the tile to which a row or column bit of the atom corresponds.
 fn interleaved_bit(bit: u32, interleaved: bool) -> u32 {
     match bit {
         0..3 if interleaved => bit + 1,
@@ -63,14 +66,14 @@ fn interleaved_bit(bit: u32, interleaved: bool) -> u32 {
 }
 
 impl SyncAtom {
-    /// Returns whether the target has the atom.
-    pub fn is_on(&self, target: Target) -> bool {
+    /// Returns whether the target has the instruction of the atom.
+    pub fn is_available_on(&self, target: Target) -> bool {
         self.required_feature.is_none_or(|feature| target.has(feature))
     }
 
     /// Returns whether the atom can execute an MMA with operands of this type and these extents on the target.
     fn supports(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> bool {
-        self.operands.contains(&operand) && self.is_on(target) && self.divides(extents)
+        self.operands.contains(&operand) && self.is_available_on(target) && self.divides(extents)
     }
 
     /// Returns whether an MMA of these extents divides into atoms of this kind. If an extent is smaller than the atom, the surplus
@@ -169,8 +172,8 @@ impl SyncAtom {
         Layout { register, lane, warp }
     }
 
-    /// Divides the MMA among the warps so that each warp reads few rows of A and columns of B: first the batch, then always the
-    /// larger extent. `rows_first`: divide the rows before the columns, so that each warp has full rows of the result.
+    /// Divides the MMA among the warps so that each warp reads few rows of A and columns of B. The batch is divided first, then
+    /// always the larger extent. `rows_first`: divide the rows before the columns, so that each warp has full rows of the result.
     pub fn split_among_warps(&self, batch: u32, m: u32, n: u32, warp_bits: u32, rows_first: bool) -> WarpsPerDim {
         let max_bits = [batch, m / self.m, n / self.n].map(|count| count.max(1).trailing_zeros());
         let mut warps_per_dim = WarpsPerDim { batch_bits: warp_bits.min(max_bits[0]), ..WarpsPerDim::default() };
@@ -186,7 +189,7 @@ impl SyncAtom {
         warps_per_dim
     }
 
-    /// The same division with interleaved rows or columns, if each warp has at least sixteen of them.
+    /// Returns the division with interleaved rows or columns, if each warp has at least sixteen rows or columns.
     pub fn interleave(&self, warps_per_dim: WarpsPerDim, [m, n]: [u32; 2], rows: bool, columns: bool) -> WarpsPerDim {
         let is_enough = |lines: u32, bits: u32| lines >> bits >= INTERLEAVED_LINES;
         let (interleaved_m, interleaved_n) =
@@ -199,6 +202,7 @@ impl SyncAtom {
 mod tests {
     use super::*;
 
+    /// Each layout must hold every element, also for extents smaller than the atom, a batch, and interleaved rows and columns.
     #[test]
     fn every_operand_layout_covers_its_tile() {
         for atom in SYNC_ATOMS {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use target_info::Feature;
 
-/// The table entry of an MMA instruction. Files contain its name.
+/// The table entry of an MMA instruction. `.as` and `.sched` files contain the name of the entry.
 #[derive(Clone, Copy)]
 pub enum MmaAtom {
     /// `mma.sync`: a warp computes from registers.
@@ -29,6 +29,7 @@ pub enum MmaAtom {
 }
 
 impl MmaAtom {
+    /// The name of the atom in `.as`.
     pub fn name(self) -> &'static str {
         match self {
             MmaAtom::Sync(atom) => atom.name,
@@ -52,10 +53,10 @@ impl MmaAtom {
         tensor.chain(group).chain(sync).chain(table::THREAD_ATOMS.iter().map(MmaAtom::MultiplyAdd))
     }
 
-    /// Returns whether the target has the atom.
-    pub fn is_on(self, target: Target) -> bool {
+    /// Returns whether the target has the instruction of the atom.
+    pub fn is_available_on(self, target: Target) -> bool {
         match self {
-            MmaAtom::Sync(atom) => atom.is_on(target),
+            MmaAtom::Sync(atom) => atom.is_available_on(target),
             MmaAtom::Group(_) => target.has(Feature::Wgmma),
             MmaAtom::Tensor(atom) => target.has(atom.required_feature),
             MmaAtom::MultiplyAdd(_) => true,
@@ -65,6 +66,7 @@ impl MmaAtom {
     /// Multiply-adds of operand elements per cycle of an SM. A byte with two 4-bit floats counts as one element. The target must
     /// have the atom ([`Self::is_on`]).
     pub fn rate(self, target: Target) -> u32 {
+        /// The reason why the rate of an atom exists: the panic message of `expect`.
         const HAS_RATE: &str = "the test `every_atom_has_a_rate` checks each target that has the atom";
         let rates = perf_model::rates(target);
         match self {
@@ -84,7 +86,7 @@ impl MmaAtom {
             MmaAtom::Tensor(atom) => atom.operands.contains(&operand),
             MmaAtom::MultiplyAdd(_) => true,
         };
-        let rates = MmaAtom::all().filter(|atom| atom.is_on(target) && has_mma(atom)).map(|atom| atom.rate(target));
+        let rates = MmaAtom::all().filter(|atom| atom.is_available_on(target) && has_mma(atom)).map(|atom| atom.rate(target));
         let packed_fp4 =
             perf_model::rates(target).tcgen05.filter(|_| operand == Scalar::F4E2M1FN).map(|column| column.multiply_adds(4));
         rates.chain(packed_fp4).max().expect("each target has multiply-adds of threads")
@@ -133,7 +135,7 @@ mod tests {
     #[test]
     fn every_atom_has_a_rate() {
         for target in Target::all() {
-            for atom in MmaAtom::all().filter(|atom| atom.is_on(target)) {
+            for atom in MmaAtom::all().filter(|atom| atom.is_available_on(target)) {
                 let rate = atom.rate(target);
                 let fma_rate = perf_model::rates(target).multiply_add;
                 let is_f64 = matches!(atom, MmaAtom::Sync(atom) if atom.acc == Scalar::F64);

@@ -18,7 +18,9 @@ use Bit::{Col, Row};
 
 /// The fragment of an operand: the row or column bit that each bit of the register and lane number selects, lowest bit first.
 pub struct Fragment {
+    /// The bits that the register number selects.
     pub register: &'static [Bit],
+    /// The bits that the lane number selects.
     pub lane: [Bit; 5],
 }
 
@@ -30,7 +32,7 @@ pub struct SyncAtom {
     pub m: u32,
     pub n: u32,
     pub k: u32,
-    /// Rows of the instruction. Rows beyond `m` are computed and ignored.
+    /// Rows of the instruction. The rows beyond `m` that the instruction computes are ignored.
     pub rows: u32,
     /// Element types of both operands; the op gives integer signedness.
     pub operands: &'static [Scalar],
@@ -50,6 +52,7 @@ pub struct SyncAtom {
     pub c: &'static Fragment,
 }
 
+// The fragments of the left operand (A) and the right operand (B) for elements of 16, 32, 8, 64 and 4 bits.
 const A16: Fragment = Fragment { register: &[Col(0), Row(3), Col(3)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 const B16: Fragment = Fragment { register: &[Row(0), Row(3)], lane: [Row(1), Row(2), Col(0), Col(1), Col(2)] };
 const A32: Fragment = Fragment { register: &[Row(3), Col(2)], lane: [Col(0), Col(1), Row(0), Row(1), Row(2)] };
@@ -61,10 +64,11 @@ const B64: Fragment = Fragment { register: &[], lane: [Row(0), Row(1), Col(0), C
 const A4: Fragment =
     Fragment { register: &[Col(0), Col(1), Col(2), Row(3), Col(5)], lane: [Col(3), Col(4), Row(0), Row(1), Row(2)] };
 const B4: Fragment = Fragment { register: &[Row(0), Row(1), Row(2), Row(5)], lane: [Row(3), Row(4), Col(0), Col(1), Col(2)] };
-/// The first eight rows of [`A16`], without the register bit `Row(3)`. Likewise for the other `HALF` fragments.
+// The first eight rows of the left operands above: the same fragments without the register bit `Row(3)`.
 const A16_HALF: Fragment = Fragment { register: &[Col(0), Col(3)], lane: A16.lane };
 const A32_HALF: Fragment = Fragment { register: &[Col(2)], lane: A32.lane };
 const A8_HALF: Fragment = Fragment { register: &[Col(0), Col(1), Col(4)], lane: A8.lane };
+// The accumulator fragments of 8 rows and of 16 rows, with 8 columns.
 const C8X8: Fragment = Fragment { register: &[Col(0)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 const C16X8: Fragment = Fragment { register: &[Col(0), Row(3)], lane: [Col(1), Col(2), Row(0), Row(1), Row(2)] };
 
@@ -83,6 +87,7 @@ pub(super) const THREAD_ATOMS: &[ThreadAtom] = &[
     ThreadAtom { name: "multiply_add.k8", k: 8 },
 ];
 
+// The atoms that `first_eight_rows` also offers with eight rows.
 const F16: SyncAtom = SyncAtom {
     name: "mma.m16n8k16.f32",
     m: 16,
@@ -134,7 +139,7 @@ const TF32: SyncAtom = SyncAtom {
     b: &B32,
     c: &C16X8,
 };
-const BYTES: SyncAtom = SyncAtom {
+const INT8: SyncAtom = SyncAtom {
     name: "mma.m16n8k32.s32",
     m: 16,
     n: 8,
@@ -235,7 +240,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
         b: &B64,
         c: &C8X8,
     },
-    BYTES,
+    INT8,
     FP8,
     FP8_WIDENED,
     SyncAtom {
@@ -296,7 +301,7 @@ pub const SYNC_ATOMS: &[SyncAtom] = &[
     first_eight_rows("mma.m8n8k16.f32", &F16, &A16_HALF),
     first_eight_rows("mma.m8n8k16.f16", &F16_ACCUMULATOR, &A16_HALF),
     first_eight_rows("mma.m8n8k8.f32", &TF32, &A32_HALF),
-    first_eight_rows("mma.m8n8k32.s32", &BYTES, &A8_HALF),
+    first_eight_rows("mma.m8n8k32.s32", &INT8, &A8_HALF),
     first_eight_rows("mma.m8n8k32.f32", &FP8, &A8_HALF),
     first_eight_rows("mma.m8n8k32.f32.widened", &FP8_WIDENED, &A8_HALF),
 ];
@@ -354,19 +359,19 @@ pub struct BlockScales {
     pub block: u32,
 }
 
-/// 16-bit floats.
-const HALVES: &[Scalar] = &[Scalar::F16, Scalar::BF16];
-/// 8-bit floats.
-const BYTE_FLOATS: &[Scalar] = &[Scalar::F8E4M3FN, Scalar::F8E5M2];
-/// Bytes that hold two 4-bit floats, adjacent along the depth. The low four bits hold the first one.
-const PAIRS: &[Scalar] = &[Scalar::I8];
+/// The 16-bit floating-point types.
+const FLOATS_16_BIT: &[Scalar] = &[Scalar::F16, Scalar::BF16];
+/// The 8-bit floating-point types.
+const FLOATS_8_BIT: &[Scalar] = &[Scalar::F8E4M3FN, Scalar::F8E5M2];
+/// The type of bytes that hold two 4-bit floats, adjacent along the depth. The low four bits hold the first float.
+const FP4_PAIRS: &[Scalar] = &[Scalar::I8];
 
 /// The `tcgen05.mma` atoms.
 pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
     TensorAtom {
         name: "tcgen05.k16.f32",
         kind: "f16",
-        operands: HALVES,
+        operands: FLOATS_16_BIT,
         acc: Scalar::F32,
         k: 16,
         transposes: true,
@@ -396,7 +401,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
     TensorAtom {
         name: "tcgen05.k32.f32",
         kind: "f8f6f4",
-        operands: BYTE_FLOATS,
+        operands: FLOATS_8_BIT,
         acc: Scalar::F32,
         k: 32,
         transposes: true,
@@ -406,7 +411,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
     TensorAtom {
         name: "tcgen05.k32.f16",
         kind: "f8f6f4",
-        operands: BYTE_FLOATS,
+        operands: FLOATS_8_BIT,
         acc: Scalar::F16,
         k: 32,
         transposes: true,
@@ -426,7 +431,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
     TensorAtom {
         name: "tcgen05.k32.block32.f32",
         kind: "mxf8f6f4.block_scale.scale_vec::1X",
-        operands: BYTE_FLOATS,
+        operands: FLOATS_8_BIT,
         acc: Scalar::F32,
         k: 32,
         transposes: true,
@@ -436,7 +441,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
     TensorAtom {
         name: "tcgen05.k64.block32.f32",
         kind: "mxf4nvf4.block_scale.scale_vec::2X",
-        operands: PAIRS,
+        operands: FP4_PAIRS,
         acc: Scalar::F32,
         k: 32,
         transposes: false,
@@ -446,7 +451,7 @@ pub(super) const TENSOR_ATOMS: &[TensorAtom] = &[
     TensorAtom {
         name: "tcgen05.k64.block16.f32",
         kind: "mxf4nvf4.block_scale.scale_vec::4X",
-        operands: PAIRS,
+        operands: FP4_PAIRS,
         acc: Scalar::F32,
         k: 32,
         transposes: false,

@@ -1,10 +1,10 @@
-//! Tensor memory: the layouts of buffers, the load and store instructions of warps, and the MMAs with accumulators in it
-//! (`tcgen05`).
+//! Tensor memory (TMEM): the layouts of buffers, the load and store instructions of warps, and the `tcgen05` MMAs, whose
+//! accumulators are in tensor memory.
 //!
-//! Tensor memory has 128 lanes, each with a 32-bit word in every column. The bits of an offset in a buffer are, from the
-//! lowest: the position in a word, the column, and the lane. A bit with basis 0 selects an unused part. An accumulator of 128 rows
-//! has a lane for each row; one of 64 rows uses the lower half of each warp's 32 lanes. A warp can access the 32 lanes that the two
-//! lowest bits of its warp number select.
+//! Tensor memory has 128 lanes, each with a 32-bit word in every column. The bits of an offset in a buffer are, from the lowest:
+//! the position in a word, the column, and the lane. A bit with basis 0 is 0 in the offset of every element. An accumulator of 128
+//! rows has a lane for each row; one of 64 rows uses the lower half of each warp's 32 lanes. A warp can access the 32 lanes that
+//! the two lowest bits of its warp number select.
 //!
 //! The scales of an operand are stored four times, once in the 32 lanes of each warp. The scales of 32 rows of A (or columns of B)
 //! are in these lanes, one row per lane. The next 32 rows use further TMEM columns. A word holds the scales of up to four
@@ -22,27 +22,27 @@ use std::fmt;
 
 pub use super::table::{BlockScales, LaneAtom, TensorAtom, TmemBit};
 
-/// Number of lanes of tensor memory.
+/// Number of lanes of tensor memory (PTX ISA).
 pub const LANES: u32 = 128;
 /// Log2 of `LANES`.
 const ALL_LANE_BITS: usize = 7;
 /// Bytes of a word: one column of one lane.
 pub const WORD_BYTES: u32 = 4;
-/// Log2 of the number of lanes that a warp can access.
+/// Log2 of the number of lanes that a warp can access (PTX ISA).
 const WARP_LANE_BITS: u32 = 5;
 /// Log2 of the number of warps that together access all lanes.
 pub const WARP_BITS: usize = 2;
-/// Maximum rows of an MMA instruction.
+/// Maximum rows of a `tcgen05.mma` instruction of one CTA (PTX ISA).
 pub const MAX_ROWS: u32 = 128;
-/// Minimum rows of an MMA instruction.
+/// Minimum rows of a `tcgen05.mma` instruction (PTX ISA).
 pub const MIN_ROWS: u32 = 64;
-/// Maximum columns of an MMA instruction.
+/// Maximum columns of a `tcgen05.mma` instruction (PTX ISA).
 pub const MAX_COLUMNS: u32 = 256;
-/// Minimum columns of an MMA instruction with `MAX_ROWS` rows.
+/// Minimum columns of a `tcgen05.mma` instruction with `MAX_ROWS` rows (PTX ISA).
 const MIN_INSTRUCTION_COLUMNS: u32 = 16;
-/// Minimum columns of an MMA instruction with fewer rows.
+/// Minimum columns of a `tcgen05.mma` instruction with fewer rows (PTX ISA).
 const MIN_COLUMNS_OF_FEW_ROWS: u32 = 8;
-/// Minimum TMEM allocation, in columns.
+/// Minimum TMEM allocation of `tcgen05.alloc`, in columns (PTX ISA).
 pub const MIN_ALLOCATED_COLUMNS: u32 = 32;
 /// Minimum columns of a right operand: one core matrix of the matrix descriptor.
 const MIN_OPERAND_COLUMNS: u32 = 8;
@@ -88,9 +88,9 @@ impl BufferInfo {
     }
 
     /// The basis (element number) of one lane or column bit of a TMEM address; 0 if the buffer does not use the bit.
-    fn basis_of(&self, cell: TmemBit) -> u32 {
+    fn basis_of(&self, address_bit: TmemBit) -> u32 {
         let (parts, columns) = (self.part_bits(), self.columns().ilog2() as usize);
-        match cell {
+        match address_bit {
             TmemBit::Column(bit) if (bit as usize) < columns => self.offsets[parts + bit as usize],
             TmemBit::Lane(bit) => self.offsets[parts + columns + bit as usize],
             TmemBit::Column(_) | TmemBit::SplitOffset => 0,
@@ -98,7 +98,7 @@ impl BufferInfo {
     }
 }
 
-/// A buffer in tensor memory with these bases: `part` of the position in a word, then `columns` and `lanes`.
+/// A buffer in tensor memory with these bases: `part` for the position in a word, then `columns`, then `lanes`.
 fn tmem_buffer(elem: Elem, shape: &[u32], part: Vec<u32>, columns: Vec<u32>, lanes: [u32; ALL_LANE_BITS]) -> BufferInfo {
     let align = (1u32 << columns.len().min(31)).min(MAX_ALIGN_COLUMNS);
     BufferInfo { elem, shape: shape.into(), offsets: [part, columns, lanes.to_vec()].concat(), align, space: Space::Tensor }
@@ -128,9 +128,9 @@ pub fn instruction_extents([m, n]: [u32; 2]) -> [u32; 2] {
     [m.min(MAX_ROWS), n.clamp(min_columns, MAX_COLUMNS)]
 }
 
-/// A buffer for an accumulator. It has one TMEM column for each column of the tile, and further TMEM columns for each further 128
-/// rows. Each element occupies a word. If an instruction computes columns twice, the TMEM columns of the second result hold no
-/// element.
+/// A buffer for an accumulator. The buffer has one TMEM column for each column of the tile, and further TMEM columns for each
+/// further 128 rows. Each element occupies a word. If an instruction computes columns twice, the TMEM columns of the second result
+/// hold no element.
 pub fn accumulator_buffer(elem: Elem, shape: &[u32]) -> Option<BufferInfo> {
     let [row_bits, col_bits] = matrix_bits(shape)?;
     let (lanes, further) = assign_rows_to_lanes(row_bits, |bit| 1 << (col_bits + bit))?;
@@ -227,6 +227,7 @@ impl TensorAtom {
     /// The instruction descriptor. `operands`: the element types of A and B, and whether they are signed. `transposed`: whether A
     /// and B are contiguous along M and N instead of K.
     pub fn descriptor(&self, operands: [(Scalar, bool); 2], transposed: [bool; 2], [m, n]: [u32; 2]) -> u32 {
+        /// The reason why each type of the table has a code: the panic message of `expect`.
         const HAS_CODE: &str = "the test `every_tensor_atom_has_descriptor_codes` checks all atoms";
         let accumulator = self.accumulator_code().expect(HAS_CODE);
         let [a, b] = operands.map(|(elem, signed)| self.operand_code(elem, signed).expect(HAS_CODE));
@@ -258,8 +259,8 @@ impl TensorAtom {
         }
     }
 
-    /// The bits of the instruction descriptor for block scales: their type, and the byte position of the scales of A and of B in a
-    /// word.
+    /// The bits of the instruction descriptor for block scales. They encode the type of the scales, and the byte positions of the
+    /// scales of A and of B in a word.
     pub fn scales_descriptor(elem: Scalar, [a_position, b_position]: [u32; 2]) -> u32 {
         let code = match elem {
             Scalar::F8E4M3FN => 0,
@@ -285,7 +286,7 @@ pub struct TmemSlice {
 
 impl TmemSlice {
     /// The slice that a tile of shape `tile` occupies in a buffer of shape `buffer`, from column `from` on.
-    pub fn of(buffer: &[u32], tile: &[u32], from: u32) -> Option<TmemSlice> {
+    pub fn from_extents(buffer: &[u32], tile: &[u32], from: u32) -> Option<TmemSlice> {
         let (buffer_columns, buffer_outer) = buffer.split_last()?;
         let (slice_columns, slice_outer) = tile.split_last()?;
         let is_inside = from.is_multiple_of(*slice_columns) && from.checked_add(*slice_columns)? <= *buffer_columns;
@@ -363,7 +364,7 @@ impl LaneAtom {
     /// Returns the layout in which warps load or store a full buffer with this atom. Also returns the matching layout of a tile
     /// with one element per row.
     pub fn full_and_row_layouts(&self, info: &BufferInfo, warp_bits: usize) -> Option<(Layout, Layout)> {
-        let full_layout = self.layout(info, &TmemSlice::of(&info.shape, &info.shape, 0)?, warp_bits)?;
+        let full_layout = self.layout(info, &TmemSlice::from_extents(&info.shape, &info.shape, 0)?, warp_bits)?;
         let column_bits = info.shape.last()?.trailing_zeros();
         let mut row_layout = full_layout.map(|basis| basis >> column_bits);
         row_layout.register.retain(|basis| *basis != 0);
@@ -475,7 +476,7 @@ mod tests {
         assert_eq!((b.columns(), spot(&b, 64 + 40)), (4, TmemPosition { lane: 8, column: 1, part: 1 }));
         assert_eq!((b.columns(), spot(&b, (2 * 2 + 1) * 64 + 40)), (4, TmemPosition { lane: 64 + 8, column: 1, part: 1 }));
         for (info, warp_bits) in [(&a, 2), (&b, 2), (&a, 3)] {
-            let part = TmemSlice::of(&info.shape, &info.shape, 0).unwrap();
+            let part = TmemSlice::from_extents(&info.shape, &info.shape, 0).unwrap();
             let layout = lane_atom_named("32x32b").unwrap().layout(info, &part, warp_bits).unwrap();
             layout.covers(info.shape.iter().product::<u32>().trailing_zeros()).unwrap();
         }
@@ -494,7 +495,7 @@ mod tests {
             let info = info.unwrap();
             for (columns, from, warp_bits) in [(64, 0, 2), (32, 32, 2), (64, 0, 3), (16, 48, 2)] {
                 let tile = [info.shape[0], columns];
-                let part = TmemSlice::of(&info.shape, &tile, from).unwrap();
+                let part = TmemSlice::from_extents(&info.shape, &tile, from).unwrap();
                 for atom in LANE_ATOMS {
                     let Some(layout) = atom.layout(&info, &part, warp_bits) else { continue };
                     layout.covers((tile[0] * tile[1]).trailing_zeros()).unwrap();
@@ -511,12 +512,12 @@ mod tests {
     #[test]
     fn elements_are_in_the_registers_of_the_ptx_isa() {
         let info = accumulator_buffer(F32, &[64, 32]).unwrap();
-        let part = TmemSlice::of(&info.shape, &[64, 32], 0).unwrap();
+        let part = TmemSlice::from_extents(&info.shape, &[64, 32], 0).unwrap();
         let layout = lane_atom_named("16x256b").unwrap().layout(&info, &part, 2).unwrap();
         // Thread 4 of warp 1: row 16 + 1, register 1 is column 1, register 2 eight rows further down, register 4 column 8.
         assert_eq!([1, 2, 4].map(|register| layout.element(register, 4, 1)), [17 * 32 + 1, 25 * 32, 17 * 32 + 8]);
         let info = accumulator_buffer(F32, &[128, 32]).unwrap();
-        let part = TmemSlice::of(&info.shape, &[128, 8], 8).unwrap();
+        let part = TmemSlice::from_extents(&info.shape, &[128, 8], 8).unwrap();
         let layout = lane_atom_named("32x32b").unwrap().layout(&info, &part, 2).unwrap();
         assert_eq!(part.buffer_element(layout.element(3, 7, 2) as u32), 71 * 32 + 8 + 3);
     }

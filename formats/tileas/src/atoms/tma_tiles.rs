@@ -21,13 +21,13 @@ use tensormap::{DataType, Expr, Map, Swizzle};
 const MAX_ROW_BYTES: u32 = 128;
 /// Bytes of the chunks that the swizzle permutes.
 const CHUNK_BYTES: u32 = 16;
-/// Maximum extent of a TMA tile along a dimension.
+/// Maximum extent of a TMA tile along a dimension (CUDA Driver API, `cuTensorMapEncodeTiled`).
 const MAX_EXTENT: u32 = 256;
 /// Minimum alignment of a TMA tile in shared memory, in bytes. With a swizzle, the alignment is 8 rows, the period of the swizzle.
 const MIN_ALIGN_BYTES: u32 = 128;
 
-/// The tile's dimensions in the order of the tensor map: the contiguous dimension first, then the other dimensions of the memref
-/// from the last to the first. `None` if no dimension is contiguous.
+/// The tile's dimensions in the order of the tensor map. The contiguous dimension is first. The other dimensions of the memref
+/// follow from the last to the first. `None` if no dimension is contiguous.
 pub fn dims_in_map_order(view: &View) -> Option<Vec<usize>> {
     let tile_dim = |dim: usize| view.dim_map.iter().position(|mapped| *mapped as usize == dim);
     let rank = view.memref.strides.len();
@@ -65,7 +65,7 @@ pub fn view_tma_tile(view: &View, rank: usize) -> Option<(Vec<u32>, Swizzle)> {
 /// a period of the swizzle.
 pub fn tma_buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<BufferInfo> {
     let (elem, order) = (Elem::Scalar(view.memref.elem), dims_in_map_order(view)?);
-    let strides = Strides::of(&view.tile);
+    let strides = Strides::for_shape(&view.tile);
     // For each dimension of the map, the number of its bits inside a TMA tile, and the bases of all its bits.
     let dim_bits = |dim: usize| (extent[dim].trailing_zeros() as usize, strides.dim_bits(order[dim]).map(|bit| 1u32 << bit));
     let inside_tma_tile = (0..order.len()).flat_map(|dim| dim_bits(dim).1.take(dim_bits(dim).0));
@@ -78,14 +78,14 @@ pub fn tma_buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<Buffe
             offsets[row_bits + bit] ^= offsets[chunk_bits + bit];
         }
     }
-    let align = alignment(swizzle);
+    let align = swizzle_alignment(swizzle);
     let info = BufferInfo { elem, shape: view.tile.clone(), offsets, align, space: Space::Shared };
     let has_aligned_tma_tiles = extent.iter().product::<u32>() * elem.bytes() >= MIN_ALIGN_BYTES;
     (has_aligned_tma_tiles && info.bytes().is_multiple_of(align)).then_some(info)
 }
 
 /// The alignment in bytes of a buffer with a swizzle.
-fn alignment(swizzle: Swizzle) -> u32 {
+fn swizzle_alignment(swizzle: Swizzle) -> u32 {
     swizzle.max_row_bytes().map_or(MIN_ALIGN_BYTES, |row| (8 * row).max(MIN_ALIGN_BYTES))
 }
 
@@ -112,7 +112,7 @@ pub fn halve_tma_tile(extent: &[u32], bytes: u32, swizzle: Swizzle) -> Option<Ve
     let half = bytes / 2;
     let mut extent = extent.to_vec();
     extent[last] /= 2;
-    half.is_multiple_of(alignment(swizzle)).then_some(extent)
+    half.is_multiple_of(swizzle_alignment(swizzle)).then_some(extent)
 }
 
 /// The origins of a tile's TMA tiles along the map's dimensions, in buffer order.
@@ -162,8 +162,8 @@ fn data_type(scalar: Scalar) -> Option<DataType> {
     })
 }
 
-/// The tensor map of a view, from its type and the ops that define it, or why it has none. With a [`ArrayWindow`], the map is that of
-/// the array which contains the view. The caller must prove the launch-time requirements on addresses, extents and strides.
+/// The tensor map of a view, from its type and the ops that define it, or why it has none. With an [`ArrayWindow`], the map is that
+/// of the array which contains the view. The caller must prove the launch-time requirements on addresses, extents and strides.
 pub fn tensor_map<O: CoreDialectOp, T: CoreDialectType>(
     body: &Body<O, T>,
     params: &[Value],
@@ -196,7 +196,7 @@ pub fn tensor_map<O: CoreDialectOp, T: CoreDialectType>(
     let array = exprs.array_of(*base);
     let window = match array == *base && dims.iter().all(Option::is_some) {
         true => None,
-        false => Some(ArrayWindow::of(array, &dims)?),
+        false => Some(ArrayWindow::from_dims(array, &dims)?),
     };
     let mut map = Map {
         base: exprs.address_expr(array).ok_or("its address is not computed from parameters")?,
@@ -217,10 +217,11 @@ pub fn tensor_map<O: CoreDialectOp, T: CoreDialectType>(
 /// Computes the values of a function as expressions over its parameters.
 struct ParamExprs<'a, O, T> {
     body: &'a Body<O, T>,
+    /// The parameters of the function.
     params: &'a [Value],
 }
 
-/// Maximum number of ops between a parameter and a tensor map.
+/// Maximum number of ops between a parameter and a tensor map, to limit the recursion.
 const MAX_FOLLOWED: usize = 16;
 
 impl<O: CoreDialectOp, T: CoreDialectType> ParamExprs<'_, O, T> {
@@ -240,6 +241,7 @@ impl<O: CoreDialectOp, T: CoreDialectType> ParamExprs<'_, O, T> {
         self.params.iter().position(|param| *param == value).map(|index| Expr::Param(index as u32))
     }
 
+    /// The core op that defines a value.
     fn defining_core(&self, value: Value) -> Option<&Core> {
         self.body.defining_op(value).and_then(|op| self.body.ops[op].kind.core())
     }

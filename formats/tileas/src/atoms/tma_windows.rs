@@ -11,25 +11,26 @@
 //! | fine | [`FINE_STRIDE`] | `y = (T mod PERIOD + h s) / FINE_STRIDE` |
 //! | coarse | `PERIOD - s` | `z = END + h` |
 //!
-//! where `end` is the extent of the window, or the end of the tile if that is smaller, `T` the distance from the array to the end of the window, and `h = T / PERIOD`. Rows
-//! of the window have `x < END`, so TMA fills other rows with zero, and does not store them. The sum of the offsets is
-//! `T - (end - row) s`, the row's distance from the array, because `END * PERIOD` is 2^64 and addresses wrap.
+//! `row` is a row of the window. `end` is the extent of the window, or the end of the tile if that is smaller. `T` is the distance
+//! in bytes from the start of the array to row `end`, and `h` is `T / PERIOD`, rounded down. Rows of the window have `x < END`. TMA
+//! fills other rows with zero, and does not store them. The sum of the three offsets is `T - (end - row) s`, the distance of the
+//! row from the start of the array, because `END * PERIOD` is 2^64 and addresses wrap.
 //! See also: Triton's `ragged_tma`, which has the same three dimensions with the stride `s` for the second one.
 
 use base::Value;
 use tensormap::{Expr, Map};
 
-/// The coordinate after the last row of a window.
+/// The coordinate after the last row of a window, and the extent of the ragged dimension.
 pub const END: i64 = 1 << 30;
-/// Bytes after which the coarse dimension advances. Invariant: `END * PERIOD` is 2^64.
+/// Bytes after which the coarse coordinate increases by one. Invariant: `END * PERIOD` is 2^64.
 pub const PERIOD: i64 = 1 << 34;
 /// Bytes from one element of the fine dimension to the next, the smallest stride of a map.
 pub const FINE_STRIDE: i64 = 16;
-/// Elements of the coarse dimension. The last ones reach 2^58 bytes, more than the address space.
+/// Extent of the coarse dimension. Its coordinates from `END` on reach 2^58 bytes, more than the address space.
 const COARSE_EXTENT: i64 = END + (1 << 24) + 1;
-/// Elements of the fine dimension. They reach twice the period.
+/// Extent of the fine dimension. Its elements span 2^35 bytes, twice `PERIOD`.
 const FINE_EXTENT: i64 = i32::MAX as i64;
-/// Maximum dimensions of a tensor map.
+/// Maximum number of dimensions of a tensor map (CUDA Driver API, `cuTensorMapEncodeTiled`).
 const MAX_RANK: usize = 5;
 
 /// The position of a view in the tensor map of the array that contains it.
@@ -42,8 +43,9 @@ pub struct ArrayWindow {
 }
 
 impl ArrayWindow {
-    /// The window of a view whose extents are `dims`, in the map's order. `None`: an extent is unknown.
-    pub(super) fn of(array: Value, dims: &[Option<Expr>]) -> Result<ArrayWindow, &'static str> {
+    /// The window of a view in `array`. `dims` are the extents of the view in the map's order; `None` for an unknown extent. The
+    /// error is the reason why a map cannot describe the window.
+    pub(super) fn from_dims(array: Value, dims: &[Option<Expr>]) -> Result<ArrayWindow, &'static str> {
         let mut unknown = (0..dims.len()).filter(|dim| dims[*dim].is_none());
         let ragged_dim = unknown.next();
         if unknown.next().is_some() {

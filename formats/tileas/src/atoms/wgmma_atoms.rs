@@ -17,15 +17,15 @@ use target_info::Feature;
 
 pub use super::table::GroupAtom;
 
-/// Rows of an instruction.
+/// Accumulator rows of a `wgmma` instruction (PTX ISA).
 pub const INSTRUCTION_ROWS: u32 = 64;
-/// Log2 of the number of warps that execute an instruction.
+/// Log2 of the number of warps that execute a `wgmma` instruction.
 const WARP_BITS: usize = 2;
-/// Minimum columns of an instruction.
+/// Minimum accumulator columns of a `wgmma` instruction (PTX ISA).
 const MIN_COLUMNS: u32 = 8;
-/// Maximum columns of an instruction.
+/// Maximum accumulator columns of a `wgmma` instruction (PTX ISA).
 pub const MAX_COLUMNS: u32 = 256;
-/// Rows of a core matrix. A descriptor gives the distance between core matrices.
+/// Rows of a core matrix, the unit in which a matrix descriptor gives strides (PTX ISA).
 const CORE_MATRIX_ROWS: u32 = 8;
 /// Alignment of operand buffers in bytes: the period of the widest swizzle.
 const ALIGN_BYTES: u32 = 1024;
@@ -44,7 +44,7 @@ pub fn group_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32;
     (target.has(Feature::Wgmma) && is_divisible && n >= MIN_COLUMNS && k >= atom.k).then_some(atom)
 }
 
-/// Returns whether the target has a `wgmma` for these element types, given enough warp groups.
+/// Returns whether the target has a `wgmma` instruction for these element types. The extents of an MMA can still be too small.
 pub fn has_mma(target: Target, operand: Scalar, acc: Scalar) -> bool {
     let known = GROUP_ATOMS.iter().any(|atom| atom.acc == acc && atom.operands.contains(&operand));
     known && target.has(Feature::Wgmma)
@@ -73,9 +73,9 @@ pub fn accumulator_registers(acc: Scalar, [m, n]: [u32; 2], warp_bits: u32) -> u
     (n >> along_columns).min(MAX_COLUMNS) * acc.bytes() * INSTRUCTION_ROWS / 4 / (32 << WARP_BITS)
 }
 
-/// The layout of a tile whose rows warps and lanes divide. Along the columns, the lowest bits select a register of `1 <<
-/// neighbour_bits` neighbours. The next two bits select one of four lanes, and the other bits select further registers. If the rows
-/// do not suffice for all warp groups, these divide the columns (`divides_columns`) or hold copies.
+/// The layout of a tile whose rows are divided among warps and lanes. Along the columns, the lowest bits select one of `1 <<
+/// neighbour_bits` neighbouring registers. The next two bits select one of four lanes, and the other bits select further registers.
+/// If there are too few rows for all warp groups, the warp groups divide the columns (`divides_columns`) or hold copies.
 fn register_layout([rows, cols]: [u32; 2], neighbour_bits: u32, warp_bits: u32, divides_columns: bool) -> Layout {
     let [row_bits, col_bits] = [rows, cols].map(u32::trailing_zeros);
     let (row, col) = (|i: u32| 1u32 << (col_bits + i), |i: u32| 1u32 << i);
@@ -94,7 +94,7 @@ fn register_layout([rows, cols]: [u32; 2], neighbour_bits: u32, warp_bits: u32, 
 /// matrix descriptor cannot describe the element size. Also `None` for rows shorter than 32 bytes and for fewer than eight rows.
 pub fn operand_buffer(elem: Elem, shape: &[u32], inner: usize) -> Option<BufferInfo> {
     let bytes = elem.bytes();
-    let strides = Strides::of(shape);
+    let strides = Strides::for_shape(shape);
     if shape.len() < 2 || inner + 2 < shape.len() || inner >= shape.len() {
         return None;
     }
@@ -132,7 +132,7 @@ pub struct Matrix {
 
 impl Matrix {
     /// The operand in a buffer. `transposed`: the buffer holds the transposed operand. `None` if the buffer has another layout.
-    pub fn of(info: &BufferInfo, operand: Operand, transposed: bool) -> Option<Matrix> {
+    pub fn from_buffer(info: &BufferInfo, operand: Operand, transposed: bool) -> Option<Matrix> {
         let rank = info.shape.len();
         let matches_layout = |inner: &usize| {
             let matches = |expected: BufferInfo| {
@@ -183,10 +183,10 @@ impl Matrix {
         self.stride_fields(strides) | 1 << 46 | swizzle << 61
     }
 
-    /// The two stride fields of a descriptor, from the distances of blocks and of core matrices in bytes.
+    /// The two stride fields of a descriptor, from the distance between blocks and the distance between core matrices, in bytes.
     fn stride_fields(&self, [block, core_matrix]: [u32; 2]) -> u64 {
-        // The leading offset is the distance of blocks. If the operand is contiguous along K, an instruction reads only one block,
-        // so the field has no effect.
+        // The leading offset is the distance between blocks. If the operand is contiguous along K, an instruction reads only one
+        // block, so the field has no effect.
         let leading = if self.along_depth { CHUNK_BYTES } else { block };
         let field = |bytes: u32| u64::from(bytes >> 4 & 0x3fff);
         field(leading) << 16 | field(core_matrix) << 32
@@ -222,8 +222,9 @@ mod tests {
     #[test]
     fn descriptors_are_those_of_known_layouts() {
         let half = Elem::Scalar(Scalar::F16);
-        let matrix =
-            |shape: [u32; 2], inner, operand| Matrix::of(&operand_buffer(half, &shape, inner).unwrap(), operand, false).unwrap();
+        let matrix = |shape: [u32; 2], inner, operand| {
+            Matrix::from_buffer(&operand_buffer(half, &shape, inner).unwrap(), operand, false).unwrap()
+        };
         let a = matrix([128, 64], 1, Operand::A);
         assert_eq!((a.along_depth, a.descriptor(), a.start(64, 16)), (true, 0x4000_0040_0001_0000, 8192 + 32));
         assert_eq!(a.tensor_descriptor(), 0x4000_4040_0001_0000);
@@ -237,9 +238,9 @@ mod tests {
     #[test]
     fn a_buffer_with_another_layout_is_no_matrix() {
         let mut info = operand_buffer(Elem::Scalar(Scalar::BF16), &[64, 64], 1).unwrap();
-        assert!(Matrix::of(&info, Operand::B, true).is_some_and(|matrix| matrix.along_depth));
+        assert!(Matrix::from_buffer(&info, Operand::B, true).is_some_and(|matrix| matrix.along_depth));
         info.offsets.swap(0, 7);
-        assert!(Matrix::of(&info, Operand::B, true).is_none());
+        assert!(Matrix::from_buffer(&info, Operand::B, true).is_none());
         assert!(operand_buffer(Elem::Scalar(Scalar::BF16), &[64, 8], 1).is_none());
     }
 }

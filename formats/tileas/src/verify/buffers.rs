@@ -10,7 +10,7 @@ use target_info::Feature;
 
 impl FunctionChecker<'_> {
     /// The table entry of a buffer.
-    pub(super) fn buffer(&self, buffer: Buffer) -> Result<&BufferInfo, String> {
+    pub(super) fn buffer_info(&self, buffer: Buffer) -> Result<&BufferInfo, String> {
         self.attrs.buffers.get(buffer).ok_or_else(|| format!("{buffer} is not in the table"))
     }
 
@@ -39,11 +39,11 @@ impl FunctionChecker<'_> {
         buffer: Buffer,
         atom: CopyAtom,
     ) -> Rule {
-        let info = self.buffer(buffer)?;
+        let info = self.buffer_info(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let has_tile_type = context.core_type(tile) == CoreType::Tile { elem: info.elem, shape: &info.shape };
         require(has_tile_type, || format!("{buffer} does not hold tiles like {tile}"))?;
-        let layout = self.layout(context, tile);
+        let layout = self.layout_of(context, tile);
         let fits = match atom {
             CopyAtom::Vector { vector_bits } => vector_bits <= 4 && info.has_vectors(&layout, vector_bits),
             CopyAtom::Matrix { .. } if context.op.results.is_empty() => {
@@ -70,7 +70,7 @@ impl FunctionChecker<'_> {
         elements: Value,
         index: Value,
     ) -> Rule {
-        let info = self.buffer(buffer)?;
+        let info = self.buffer_info(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let ((elem, shape), (index_elem, index_shape)) = (context.tile(elements)?, context.scalar_tile(index)?);
         require(elem == info.elem && !shape.is_empty(), || format!("{buffer} does not hold elements like those of {elements}"))?;
@@ -106,7 +106,7 @@ pub(super) fn check_single_thread_values<O: TileAsOp>(
 }
 
 /// Checks that in program order, every buffer is written before it is read. If no op writes an accumulator before its first MMA,
-/// the accumulator must be zero-initialised there.
+/// this MMA must zero-initialise the accumulator.
 pub(super) fn check_written_before_read<O: TileAsOp>(
     body: &Body<O, Type>,
     root: Region,
@@ -123,7 +123,7 @@ pub(super) fn check_written_before_read<O: TileAsOp>(
             }
             let needs_content = match access_kind {
                 AccessKind::WritesIf(is_zero_init) => {
-                    !zero_init.get_or_insert_with(|| ZeroInit::new(body, root)).holds_at_first(is_zero_init)
+                    !zero_init.get_or_insert_with(|| ZeroInit::new(body, root)).is_true_at_first_use(is_zero_init)
                 }
                 access_kind => access_kind.needs_content(),
             };

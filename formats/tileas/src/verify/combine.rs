@@ -36,7 +36,7 @@ impl FunctionChecker<'_> {
         self.check_same_layout(context, operands)
     }
 
-    /// Checks a reduction of one part: the results have the extents and the layout of the reduced operands.
+    /// Checks a reduction over registers or lanes (`part`): the results have the extents and the layout of the reduced operands.
     fn check_reduction<O: TileAsOp>(
         &self,
         context: &OpContext<'_, O, Type>,
@@ -46,7 +46,7 @@ impl FunctionChecker<'_> {
     ) -> Rule {
         self.check_same_shape(context, operands, dim)?;
         let shape = context.tile(operands[0])?.1;
-        let reduced = part.reduced(self.layout(context, operands[0]), shape, dim);
+        let reduced = part.reduced_shape_and_layout(self.layout_of(context, operands[0]), shape, dim);
         let (reduced_shape, layout) =
             reduced.ok_or("the registers of a thread along the dimension also vary along another dimension")?;
         for (operand, result) in operands.iter().zip(&context.op.results) {
@@ -54,22 +54,22 @@ impl FunctionChecker<'_> {
             require(context.core_type(*result) == CoreType::Tile { elem, shape: &reduced_shape }, || {
                 format!("{result} does not fit its operand")
             })?;
-            require(self.layout(context, *result) == layout, || {
+            require(self.layout_of(context, *result) == layout, || {
                 format!("{result} does not have the layout of the reduced operand")
             })?;
         }
         Ok(())
     }
 
-    /// Checks that the dimension occupies registers with its low bits, and neighbouring lanes with its high bits.
+    /// Checks a scan: the low bits of the dimension must select registers, and its high bits neighbouring lanes.
     fn check_scan<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
         self.check_same_shape(context, operands, dim)?;
         for (operand, result) in operands.iter().zip(&context.op.results) {
             context.check_types(&[*result], context.core_type(*operand))?;
             self.check_same_layout(context, &[*operand, *result])?;
         }
-        let strides = Strides::of(context.tile(operands[0])?.1);
-        let layout = self.layout(context, operands[0]);
+        let strides = Strides::for_shape(context.tile(operands[0])?.1);
+        let layout = self.layout_of(context, operands[0]);
         let mask = strides.mask(dim);
         let positions = |bases: &[u32]| (0..bases.len()).filter(|bit| bases[*bit] & mask != 0).collect::<Vec<usize>>();
         let (registers, lanes) = (positions(&layout.register), positions(&layout.lane));
@@ -145,7 +145,7 @@ impl FunctionChecker<'_> {
         }
         let name = atom.name;
         let target = self.target;
-        require(atom.is_on(target), || format!("{target} has no atom '{name}'"))?;
+        require(atom.is_available_on(target), || format!("{target} has no atom '{name}'"))?;
         let (acc, out) = context.scalar_tile(values[2])?;
         require(atom.operands.contains(&a) && atom.acc == acc, || format!("'{name}' has no MMA of {a} into {acc}"))?;
         let rank = out.len();
@@ -157,8 +157,8 @@ impl FunctionChecker<'_> {
             None => 0,
         };
         require(blocks * atom.k == atom.scales * k, || format!("'{name}' takes {} scales at once", atom.scales))?;
-        let layouts = values.map(|value| self.layout(context, value));
-        let scale_layouts = scales.map(|scales| scales.map(|value| self.layout(context, value)));
+        let layouts = values.map(|value| self.layout_of(context, value));
+        let scale_layouts = scales.map(|scales| scales.map(|value| self.layout_of(context, value)));
         let warp_bits = self.warps.checked_ilog2().unwrap_or(0);
         let fits = |warps_per_dim: WarpsPerDim| {
             let expected = |operand, rows, cols| atom.layout(operand, batch, rows, cols, warps_per_dim, warp_bits);
@@ -184,8 +184,8 @@ impl FunctionChecker<'_> {
         let (acc_elem, out) = context.scalar_tile(acc)?;
         let rank = out.len();
         let in_buffer = |buffer: Buffer, operand: Operand, transposed: bool| -> Result<(Scalar, Vec<u32>), String> {
-            let info = self.buffer(buffer)?;
-            let matrix = if info.shape.len() >= 2 { Matrix::of(info, operand, transposed) } else { None };
+            let info = self.buffer_info(buffer)?;
+            let matrix = if info.shape.len() >= 2 { Matrix::from_buffer(info, operand, transposed) } else { None };
             let matrix = matrix.ok_or_else(|| format!("no matrix descriptor can describe {buffer}"))?;
             require(matrix.along_depth || atom.transposes, || {
                 format!("'{name}' takes operands that are contiguous along the depth")
@@ -212,15 +212,16 @@ impl FunctionChecker<'_> {
         let divides = out[..rank - 2].iter().all(|extent| *extent == 1)
             && wgmma_atoms::group_atom(self.target, a, acc_elem, [m, n, k], warp_bits).is_some();
         require(divides, || format!("the MMA does not divide into '{name}' on {}", self.target))?;
-        let lhs_fits =
-            lhs.registers().is_none_or(|value| self.layout(context, value) == wgmma_atoms::left_operand_layout(a, m, k, warp_bits));
-        let accumulator_fits = self.layout(context, acc) == wgmma_atoms::accumulator_layout(m, n, warp_bits);
+        let lhs_fits = lhs
+            .registers()
+            .is_none_or(|value| self.layout_of(context, value) == wgmma_atoms::left_operand_layout(a, m, k, warp_bits));
+        let accumulator_fits = self.layout_of(context, acc) == wgmma_atoms::accumulator_layout(m, n, warp_bits);
         require(lhs_fits && accumulator_fits, || format!("the layouts are not those of '{name}'"))
     }
 
     /// Checks an MMA by FMAs of threads, which read both operands from shared memory.
     fn check_fma<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, operands: [Buffer; 2], acc: Value, k: u32) -> Rule {
-        let [lhs, rhs] = [self.buffer(operands[0])?, self.buffer(operands[1])?];
+        let [lhs, rhs] = [self.buffer_info(operands[0])?, self.buffer_info(operands[1])?];
         let in_shared_memory = [lhs, rhs].iter().all(|info| info.space == Space::Shared);
         require(in_shared_memory, || "FMAs read their operands from shared memory".into())?;
         context.check_mma(&lhs.shape, &rhs.shape, acc)?;
@@ -254,8 +255,8 @@ enum OperandPart {
 impl OperandPart {
     /// The extents and layout of the reduced tile. The remaining elements along the dimension are numbered from 0 without gaps.
     /// `None` if a basis selects elements along the dimension and along another one.
-    fn reduced(&self, mut layout: Layout, shape: &[u32], dim: usize) -> Option<(Vec<u32>, Layout)> {
-        let strides = Strides::of(shape);
+    fn reduced_shape_and_layout(&self, mut layout: Layout, shape: &[u32], dim: usize) -> Option<(Vec<u32>, Layout)> {
+        let strides = Strides::for_shape(shape);
         let mask = strides.mask(dim);
         let is_separable =
             layout.register.iter().chain(&layout.lane).chain(&layout.warp).all(|basis| basis & mask == 0 || basis & !mask == 0);

@@ -21,14 +21,14 @@ impl FunctionChecker<'_> {
                 let ty = context.accessed_view(*view, index, in_bounds)?;
                 context.check_order(*order, *token, &LOAD_ORDERINGS)?;
                 context.check_results(&[CoreType::of_view(ty), CoreType::Token])?;
-                self.check_view_atom(context, ty, index, &self.layout(context, context.op.results[0]), *atom)
+                self.check_view_atom(context, ty, index, &self.layout_of(context, context.op.results[0]), *atom)
             }
             Op::StoreView { tile, view, index, token, order, in_bounds, atom, .. } => {
                 let ty = context.accessed_view(*view, index, in_bounds)?;
                 context.check_types(&[*tile], CoreType::of_view(ty))?;
                 context.check_order(*order, *token, &STORE_ORDERINGS)?;
                 context.check_results(&[CoreType::Token])?;
-                self.check_view_atom(context, ty, index, &self.layout(context, *tile), *atom)
+                self.check_view_atom(context, ty, index, &self.layout_of(context, *tile), *atom)
             }
             Op::CopyView { latency: Some(latency), .. }
             | Op::Copy { latency: Some(latency), .. }
@@ -44,7 +44,7 @@ impl FunctionChecker<'_> {
                 context.check_mask(*mask, *ptr)?;
                 check_weak_access(context, *order, *token)?;
                 self.check_all_same_layout(context, &[Some(*ptr), *mask])?;
-                self.check_async_copy(copied_tile, &self.layout(context, *ptr), *buffer, *atom).map(drop)
+                self.check_async_copy(copied_tile, &self.layout_of(context, *ptr), *buffer, *atom).map(drop)
             }
             Op::ReduceView { tile, view, index, token, order, in_bounds, mode, .. } => {
                 context.check_reduce_view(*mode, *tile, *view, index, in_bounds, *order, *token)
@@ -89,7 +89,7 @@ impl FunctionChecker<'_> {
         let ptr = values[0].expect("the pointers come first");
         let CoreType::Tile { elem, .. } = context.pointee_tile(ptr)? else { unreachable!("pointers point to elements") };
         let CopyAtom::Vector { vector_bits } = atom else { return Err("accesses through pointers need a vector atom".into()) };
-        let registers = self.layout(context, ptr).register.len();
+        let registers = self.layout_of(context, ptr).register.len();
         require(vector_bits as usize <= registers && vector_bytes(elem, vector_bits) <= u64::from(MAX_VECTOR_BYTES), || {
             format!("a thread has no vectors of {} elements", 1u64 << vector_bits.min(63))
         })
@@ -107,7 +107,7 @@ impl FunctionChecker<'_> {
         let ty = context.accessed_view(view, index, &[])?;
         let vector_bits = u32::from(ty.memref.elem.bits() == 16);
         require(atom == CopyAtom::Vector { vector_bits }, || "multicast accesses move whole words".into())?;
-        self.check_view_atom(context, ty, index, &self.layout(context, tile), atom)
+        self.check_view_atom(context, ty, index, &self.layout_of(context, tile), atom)
     }
 
     /// Checks the atom of an access to a view from registers with this layout.
@@ -137,8 +137,8 @@ impl FunctionChecker<'_> {
         layout: &Layout,
     ) -> Rule {
         let ViewKind::Gather { sparse_dim } = view.kind else { return Ok(()) };
-        let (dim, strides) = (sparse_dim as usize, Strides::of(&view.tile));
-        let renaming = layout.renaming(&self.layout(context, index[dim]), |element| strides.coordinate(element, dim));
+        let (dim, strides) = (sparse_dim as usize, Strides::for_shape(&view.tile));
+        let renaming = layout.renaming(&self.layout_of(context, index[dim]), |element| strides.coordinate(element, dim));
         require(renaming.is_some(), || format!("the rows' indices in {} are not in the threads that need them", index[dim]))
     }
 
@@ -181,7 +181,7 @@ impl FunctionChecker<'_> {
         let params = &context.body.blocks[context.body.block_of(Region(0))].args;
         let (mut derived, _) =
             tma_tiles::tensor_map(context.body, params, *view).map_err(|why| format!("{view} has no tensor map: {why}"))?;
-        let info = self.buffer(*buffer)?;
+        let info = self.buffer_info(*buffer)?;
         // Each CTA of a pair copies its half as a tile of its own.
         let copies_half = self.attrs.cta_pair && is_load && tma_tiles::halved_dim(&ty.tile, &info.shape).is_some();
         let ty = &View { tile: if copies_half { info.shape.clone() } else { ty.tile.clone() }, ..ty.clone() };
@@ -204,7 +204,7 @@ impl FunctionChecker<'_> {
     /// the layout's registers and in the buffer. Returns log2 of the elements of a vector.
     fn check_async_copy(&self, tile: CoreType<'_>, layout: &Layout, buffer: Buffer, atom: CopyAtom) -> Result<u32, String> {
         let CopyAtom::Async { bytes } = atom else { return Err("a copy needs an asynchronous atom".into()) };
-        let info = self.buffer(buffer)?;
+        let info = self.buffer_info(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let has_tile_type = tile == CoreType::Tile { elem: info.elem, shape: &info.shape };
         require(has_tile_type, || format!("{buffer} does not have the type of the copied tile"))?;
@@ -238,7 +238,7 @@ fn check_contiguous_vectors(view: &View, layout: &Layout, bits: u32) -> Rule {
     let fits = (bits as usize) <= layout.register.len()
         && vector_bytes(Elem::Scalar(view.memref.elem), bits) <= u64::from(MAX_VECTOR_BYTES);
     require(fits, || format!("a thread has no vectors of {} elements", 1u64 << bits.min(63)))?;
-    let strides = Strides::of(&view.tile);
+    let strides = Strides::for_shape(&view.tile);
     let first_basis = layout.register[0];
     let dim = (0..view.tile.len()).find(|dim| first_basis == 1 << strides.shift[*dim] && strides.bits[*dim] >= bits);
     let dim = dim.ok_or("a vector's registers do not run along one dimension")?;

@@ -1,11 +1,11 @@
-//! Verifier rules of `.as` files (V-AS), which also apply to the program in `.sched` files. A reader may index a verified module
-//! without checks.
+//! Verifier rules of `.as` files (V-AS), which also apply to the program in `.sched` files. Code that receives a verified module
+//! may index its tables without bounds checks.
 //!
 //! | code | rule |
 //! |---|---|
 //! | AS001 | structure: ids exist, each op is in one block, definitions dominate uses, terminators are last |
 //! | AS002 | every location is in the table |
-//! | AS003 | the warps of a CTA are a power of two up to the limit, the occupancy is possible, only clusters have ranks |
+//! | AS003 | the warps of a CTA are a power of two up to the limit, the occupancy is possible, `cluster_rank` needs a cluster |
 //! | AS004 | each layout of the table has five lane bits and is in the table once |
 //! | AS005 | every value has a well-formed type, and its layout holds every element of its tile |
 //! | AS006 | a buffer gives every element one offset, and the target has the memory |
@@ -82,11 +82,11 @@ fn check_no_sched_state(effects: &Effects<'_>) -> Rule {
     require(has_no_stages, || "buffers have one stage in `.as`".into())
 }
 
-/// An op of this format, or of a format that extends it.
+/// An op of `.as`, or of `.sched`, which extends `.as`.
 pub trait TileAsOp: CoreDialectOp {
-    /// The op of this format; `None` for an op of the extending format.
+    /// The `.as` op; `None` for an op that only `.sched` has.
     fn tileas_op(&self) -> Option<&Op>;
-    /// The effects of the op. The default is `None` for an op of the extending format.
+    /// The effects of the op. The default is `None` for an op that only `.sched` has.
     fn effects(&self) -> Option<Effects<'_>> {
         self.tileas_op().map(Op::effects)
     }
@@ -112,8 +112,8 @@ impl AsRef<FunctionAttrs> for FunctionAttrs {
 /// The region of a warp role, and the number of warps that execute it. Layouts in the region distribute a tile over these warps.
 pub type ExecutedRegion = (Region, u32);
 
-/// Checks the rules for a program of this format, or of a format that extends it. `role_regions` returns the regions of a
-/// function's warp roles; it is empty without warp roles.
+/// Checks the rules for the program of an `.as` or `.sched` file. `role_regions` returns the regions of a function's warp roles;
+/// the list is empty without warp roles.
 pub fn check_program<O: TileAsOp, A: AsRef<FunctionAttrs>>(
     layouts: &Arena<LayoutId, Layout>,
     globals: &[Global],
@@ -142,6 +142,7 @@ pub fn check_program<O: TileAsOp, A: AsRef<FunctionAttrs>>(
 
 /// A violated rule: its code, location and message.
 struct Breach {
+    /// The code of the rule, as `AS014`.
     code: &'static str,
     loc: Loc,
     message: String,
@@ -152,14 +153,16 @@ struct Breach {
 struct FunctionChecker<'a> {
     layouts: &'a Arena<LayoutId, Layout>,
     globals: &'a [Global],
+    /// The attributes of the function under check.
     attrs: &'a FunctionAttrs,
     /// The number of warps that execute the code under check; 0 outside all warp roles, where no tile may be.
     warps: u32,
     target: Target,
 }
 
-/// The number of warps that execute each block of a body, by block id. Without warp roles, this is `all` warps. With warp roles, it
-/// is the warps of the role, or 0 outside all roles, where no op uses tiles.
+/// The number of warps that execute each block of a body, by block id. Without warp roles, `all` warps execute each block. With
+/// warp roles, the warps of the role execute a block of its body, and 0 stands for blocks outside all roles, where no op uses
+/// tiles.
 fn warps_of_blocks<O: Operation>(body: &Body<O, Type>, all: u32, role_regions: &[ExecutedRegion]) -> Vec<u32> {
     let mut warps = vec![if role_regions.is_empty() { all } else { 0 }; body.blocks.len()];
     for (region, role_warps) in role_regions {
@@ -291,8 +294,8 @@ impl FunctionChecker<'_> {
         }
     }
 
-    /// The layout of a tile. Every thread holds a scalar in one register.
-    fn layout<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, value: Value) -> Layout {
+    /// The layout of a tile. A scalar has the uniform layout: every thread holds it in one register.
+    fn layout_of<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, value: Value) -> Layout {
         let scalar = || Layout::uniform(self.warps.checked_ilog2().unwrap_or(0) as usize);
         context.body.ty(value).layout().map_or_else(scalar, |id| self.layouts[id].clone())
     }

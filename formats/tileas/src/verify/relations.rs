@@ -80,7 +80,7 @@ impl FunctionChecker<'_> {
         to: Value,
         source: impl Fn(u32) -> u32,
     ) -> Rule {
-        let renaming = self.layout(context, to).renaming(&self.layout(context, from), source);
+        let renaming = self.layout_of(context, to).renaming(&self.layout_of(context, from), source);
         require(renaming.is_some(), || format!("it would move elements between threads, from {from} to {to}"))
     }
 
@@ -88,7 +88,7 @@ impl FunctionChecker<'_> {
     pub(super) fn check_layout_conversion<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, x: Value, route: Route) -> Rule {
         let result = context.result()?;
         let Route::Shuffle = route else { return self.check_renaming(context, x, result, |element| element) };
-        let (from, to) = (self.layout(context, x), self.layout(context, result));
+        let (from, to) = (self.layout_of(context, x), self.layout_of(context, result));
         // The element numbers that a warp holds form an affine space over GF(2). A shuffle must not change this space.
         let held_bases: Vec<u32> = from.register.iter().chain(&from.lane).copied().collect();
         let needed = to.register.iter().chain(&to.lane).copied();
@@ -97,28 +97,30 @@ impl FunctionChecker<'_> {
         require(is_inside, || format!("it would move elements between warps, from {x} to {result}"))
     }
 
-    /// Checks that one register bit selects the operand of a concatenation from which an element comes.
+    /// Checks the layouts of a concatenation. One register bit of the result must select the operand that supplies an element. The
+    /// other bits must be the layout of the operands.
     fn check_cat_operands<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, lhs: Value, dim: usize) -> Rule {
         let result = context.result()?;
-        let strides = Strides::of(context.tile(result)?.1);
+        let strides = Strides::for_shape(context.tile(result)?.1);
         let half_bit = strides.dim_bits(dim).end - 1;
-        let mut layout = self.layout(context, result);
+        let mut layout = self.layout_of(context, result);
         let register_bits = layout.register.len();
         layout.register.retain(|basis| *basis != 1 << half_bit);
         let bases = layout.register.iter().chain(&layout.lane).chain(&layout.warp);
         let by_one_register_bit =
             layout.register.len() + 1 == register_bits && bases.into_iter().all(|basis| basis >> half_bit & 1 == 0);
         let half_layout = layout.map(|basis| basis & ((1 << half_bit) - 1) | basis >> (half_bit + 1) << half_bit);
-        require(by_one_register_bit && half_layout == self.layout(context, lhs), || {
+        require(by_one_register_bit && half_layout == self.layout_of(context, lhs), || {
             "its operands' layout is not that of the result's halves".into()
         })
     }
 
-    /// Checks that the parts of a wide element are in neighbouring registers of the thread that holds the element.
+    /// Checks a `reinterpret` between wide and narrow elements. The narrow parts of a wide element must be in neighbouring
+    /// registers of the thread that holds the wide element.
     fn check_reinterpreted<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, x: Value) -> Rule {
         let result = context.result()?;
         let [(from, operand), (to, result_layout)] =
-            [x, result].map(|value| (self.elem_bits(context, value), self.layout(context, value)));
+            [x, result].map(|value| (self.elem_bits(context, value), self.layout_of(context, value)));
         let ((wide, wide_layout), (narrow, narrow_layout)) =
             if from >= to { ((from, operand), (to, result_layout)) } else { ((to, result_layout), (from, operand)) };
         let bits = (wide / narrow).ilog2();
@@ -127,17 +129,19 @@ impl FunctionChecker<'_> {
         require(expected == narrow_layout, || "the parts of an element are not in neighbouring registers of its thread".into())
     }
 
+    /// Bits of a value's element; 1 for values without elements.
     fn elem_bits<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, value: Value) -> u32 {
         context.body.ty(value).elem().map_or(1, Elem::bits)
     }
 
-    /// Checks that register bits alone select a slice, so that the slice is a subset of each thread's registers.
+    /// Checks an `extract` or `insert`. Register bits alone must select the slice `part` of `whole`, so that each thread holds the
+    /// slice in a subset of its registers.
     fn check_slice<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, [part, whole]: [Value; 2]) -> Rule {
         let (inner_shape, outer_shape) = (context.tile(part)?.1, context.tile(whole)?.1);
-        let (inner, outer) = (Strides::of(inner_shape), Strides::of(outer_shape));
+        let (inner, outer) = (Strides::for_shape(inner_shape), Strides::for_shape(outer_shape));
         let in_whole = |element: u32| (0..inner_shape.len()).map(|dim| inner.coordinate(element, dim) << outer.shift[dim]).sum();
         self.check_renaming(context, whole, part, in_whole)?;
-        let layout = self.layout(context, whole);
+        let layout = self.layout_of(context, whole);
         let selecting_bits = (0..outer_shape.len()).flat_map(|dim| outer.shift[dim] + inner.bits[dim]..outer.dim_bits(dim).end);
         let in_registers = selecting_bits.into_iter().all(|bit| solve(&layout.register, 1 << bit).is_some());
         require(in_registers, || "register bits alone must select the slice".into())

@@ -6,7 +6,7 @@ use base::Arena;
 use core_dialect::rules::{self, Rule, require};
 use std::collections::{BTreeSet, HashSet};
 
-/// Maximum warps of a CTA.
+/// Maximum warps of a CTA, which has at most 1024 threads.
 const MAX_WARPS: u32 = 32;
 /// Maximum register or warp bits of a layout: log2 of the maximum elements of a tile.
 const MAX_BITS: usize = 24;
@@ -26,10 +26,10 @@ pub(super) fn check_layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
     Ok(())
 }
 
-/// TMEM columns of an SM.
+/// Maximum TMEM columns of a buffer: the tensor memory of an SM has 512 columns.
 const MAX_TMEM_COLUMNS: u32 = 512;
 
-/// Returns whether the offsets of a tensor-memory buffer have at least the bits of a position in a word and of a lane.
+/// Returns whether the offsets of a tensor-memory buffer have enough bits for a position in a word and for a lane.
 fn has_lanes(info: &BufferInfo) -> bool {
     let part_bits = (crate::tensor_memory::WORD_BYTES / info.elem.bytes()).ilog2();
     info.offsets.len() >= (part_bits + crate::tensor_memory::LANES.ilog2()) as usize

@@ -1,4 +1,4 @@
-//! Rules for tensor memory: MMAs with accumulators in it, and the loads and stores of warps.
+//! Rules for tensor memory (TMEM): the MMAs whose accumulators are in it, and the loads and stores of warps.
 
 use super::{FunctionChecker, OpContext, Rule, TileAsOp, Type, Value, require};
 use crate::mma_sync_atoms::Operand;
@@ -18,13 +18,13 @@ impl FunctionChecker<'_> {
             Op::TmemStore { x, buffer, from, atom, .. } => {
                 context.check_results(&[])?;
                 self.check_lane_access(context, *x, *buffer, *from, atom.0)?;
-                let is_divided = self.layout(context, *x).warp.iter().all(|basis| *basis != 0);
+                let is_divided = self.layout_of(context, *x).warp.iter().all(|basis| *basis != 0);
                 require(is_divided, || format!("several warps store the same elements of {x}"))
             }
             Op::TmemScale { by, buffer, zero_init, atom, .. } => {
                 context.check_results(&[])?;
                 self.check_i1(context, *zero_init)?;
-                let (info, (elem, shape)) = (self.buffer(*buffer)?, context.tile(*by)?);
+                let (info, (elem, shape)) = (self.buffer_info(*buffer)?, context.tile(*by)?);
                 let has_layout = tensor_memory::accumulator_buffer(info.elem, &info.shape)
                     .is_some_and(|expected| tensor_memory::equals_except_alignment(info, &expected));
                 require(has_layout, || format!("{buffer} does not have an accumulator layout"))?;
@@ -32,9 +32,9 @@ impl FunctionChecker<'_> {
                     info.shape.split_last().zip(shape.split_last()).is_some_and(|(all, own)| all.1 == own.1 && *own.0 == 1);
                 let is_float = elem == info.elem && elem.carrier() == Scalar::F32;
                 require(one_per_row && is_float, || format!("{by} does not have one 32-bit factor for each row of {buffer}"))?;
-                let warp_bits = self.layout(context, *by).warp.len();
+                let warp_bits = self.layout_of(context, *by).warp.len();
                 let rows = atom.0.full_and_row_layouts(info, warp_bits).map(|(_, rows)| rows);
-                require(rows.is_some_and(|rows| rows == self.layout(context, *by)), || {
+                require(rows.is_some_and(|rows| rows == self.layout_of(context, *by)), || {
                     format!("{by} does not have the row layout of '{}' for {buffer}", atom.0.name)
                 })
             }
@@ -57,11 +57,11 @@ impl FunctionChecker<'_> {
         from: u32,
         atom: &LaneAtom,
     ) -> Rule {
-        let (info, (elem, shape)) = (self.buffer(buffer)?, context.tile(tile)?);
+        let (info, (elem, shape)) = (self.buffer_info(buffer)?, context.tile(tile)?);
         require(info.space == Space::Tensor, || format!("{buffer} is not in tensor memory"))?;
-        let slice = TmemSlice::of(&info.shape, shape, from).filter(|_| elem == info.elem);
+        let slice = TmemSlice::from_extents(&info.shape, shape, from).filter(|_| elem == info.elem);
         let slice = slice.ok_or_else(|| format!("{buffer} has no slice with the shape of {tile} from column {from} on"))?;
-        let fits = atom.fits(info, &slice, &self.layout(context, tile));
+        let fits = atom.fits(info, &slice, &self.layout_of(context, tile));
         require(fits, || format!("'{}' does not fit the layouts of {tile} and {buffer}", atom.name))
     }
 
@@ -80,7 +80,7 @@ impl FunctionChecker<'_> {
         let MmaOperand::Memory { buffer: accumulators, transposed: false, .. } = acc else {
             return Err(format!("'{name}' needs its accumulator in tensor memory, untransposed"));
         };
-        let out = self.buffer(*accumulators)?;
+        let out = self.buffer_info(*accumulators)?;
         let has_layout = tensor_memory::accumulator_buffer(out.elem, &out.shape)
             .is_some_and(|expected| tensor_memory::equals_except_alignment(out, &expected));
         require(has_layout, || format!("{accumulators} does not have an accumulator layout"))?;
@@ -88,12 +88,12 @@ impl FunctionChecker<'_> {
             return Err(format!("'{name}' needs its right operand in shared memory"));
         };
         let (b, [depth, own_columns]) = self.shared_operand(*right, Operand::B, *transposed, atom)?;
-        // Each CTA of a pair has the columns of its rank.
+        // Each CTA of a pair holds half of the right operand's columns, selected by the rank of the CTA.
         let n = if self.attrs.cta_pair { own_columns * tensor_memory::CTA_PAIR } else { own_columns };
         let (a, [m, k]) = match lhs {
             MmaOperand::Registers(_) => return Err(format!("'{name}' has no operands in registers")),
-            MmaOperand::Memory { buffer, transposed, .. } if self.buffer(*buffer)?.space == Space::Tensor => {
-                let info = self.buffer(*buffer)?;
+            MmaOperand::Memory { buffer, transposed, .. } if self.buffer_info(*buffer)?.space == Space::Tensor => {
+                let info = self.buffer_info(*buffer)?;
                 let has_layout = tensor_memory::left_operand_buffer(info.elem, &info.shape)
                     .is_some_and(|expected| tensor_memory::equals_except_alignment(info, &expected));
                 require(has_layout && !transposed, || format!("{buffer} does not have a left-operand layout"))?;
@@ -122,7 +122,7 @@ impl FunctionChecker<'_> {
         require(found.is_some_and(|found| found.name == name), || {
             format!("the MMA does not divide into '{name}' on {}", self.target)
         })?;
-        let suits_cta_pair = tensor_memory::suits_cta_pairs([m, n]) && lhs_scale.is_none() && self.is_shared(lhs)?;
+        let suits_cta_pair = tensor_memory::suits_cta_pairs([m, n]) && lhs_scale.is_none() && self.is_in_shared_memory(lhs)?;
         require(suits_cta_pair || !self.attrs.cta_pair, || "a CTA pair has no such MMA".into())
     }
 
@@ -138,7 +138,7 @@ impl FunctionChecker<'_> {
         let (Some(scales), MmaOperand::Memory { buffer, transposed: false, .. }) = (&atom.scales, place) else {
             return Err(format!("'{}' needs its scales in tensor memory, untransposed", atom.name));
         };
-        let info = self.buffer(*buffer)?;
+        let info = self.buffer_info(*buffer)?;
         let elem = info.elem.carrier();
         let blocks = depth / scales.block;
         let shape = if operand == Operand::B { [blocks, lines] } else { [lines, blocks] };
@@ -149,8 +149,9 @@ impl FunctionChecker<'_> {
         Ok(elem)
     }
 
-    fn is_shared(&self, place: &MmaOperand) -> Result<bool, String> {
-        place.buffer().map_or(Ok(false), |buffer| Ok(self.buffer(buffer)?.space == Space::Shared))
+    /// Whether an MMA reads the operand from shared memory.
+    fn is_in_shared_memory(&self, place: &MmaOperand) -> Result<bool, String> {
+        place.buffer().map_or(Ok(false), |buffer| Ok(self.buffer_info(buffer)?.space == Space::Shared))
     }
 
     /// The element type and extents of an operand in shared memory, after transposition. A matrix descriptor must describe the
@@ -162,9 +163,9 @@ impl FunctionChecker<'_> {
         transposed: bool,
         atom: &TensorAtom,
     ) -> Result<(Scalar, [u32; 2]), String> {
-        let info = self.buffer(buffer)?;
+        let info = self.buffer_info(buffer)?;
         let mut extents = matrix_extents(info)?;
-        let matrix = Matrix::of(info, operand, transposed);
+        let matrix = Matrix::from_buffer(info, operand, transposed);
         let matrix = matrix.ok_or_else(|| format!("no matrix descriptor can describe {buffer}"))?;
         require(matrix.along_depth || atom.transposes, || {
             format!("'{}' takes operands that are contiguous along the depth", atom.name)

@@ -1,11 +1,11 @@
 //! In `.as`, every path to a read of a buffer contains a write to it (rule AS011).
 //!
-//! A data-flow analysis computes, for each program point, the buffers written on all paths to it; a merge takes the intersection. A
-//! branch of an `if` learns more from its condition:
+//! A data-flow analysis computes, for each program point, the buffers written on all paths to this point; a merge takes the
+//! intersection. Inside a branch of an `if`, the analysis derives more facts from the condition:
 //! - If a branch tests that the lower bound of an earlier `for` is below the upper bound, the loop ran an iteration.
-//! - The lattice value of an i1 is, for true and for false, the set of buffers that are written if the i1 has this value. A
-//!   constant maps the value that it does not have to all buffers. Forwarding a value adds the buffers written at that point. A
-//!   merge intersects.
+//! - The lattice value of an i1 is two sets of buffers: those written if the i1 is true, and those written if it is false. For the
+//!   constant true, the set for false has all buffers; for the constant false, the set for true. If control flow forwards an i1,
+//!   the analysis adds the buffers written at that point to both sets. A merge takes the intersection.
 //!
 //! Loop-carried states start at the top of the lattice (everything written). The function is walked again with the states of the
 //! last walk until they no longer change. States only shrink from walk to walk, so a read that one walk rejects stays rejected. The
@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 type Rule<T = ()> = Result<T, (Loc, String)>;
 /// A set of at most 64 buffers, which one [`Walk`] analyses together, as bits.
 type BufferSet = u64;
+/// The top of the lattice: all buffers are written.
 const ALL_BUFFERS: BufferSet = BufferSet::MAX;
 
 /// Maximum walks until loop-carried states reach a fixed point. Each predicate that one loop forwards to another may need one walk.
@@ -41,7 +42,9 @@ const MAX_ANALYSED: usize = 1024;
 /// The state at a program point: the buffers written so far, and whether the point is reachable.
 #[derive(Clone, Copy)]
 struct PointState {
+    /// The buffers that every path to the point has written.
     written: BufferSet,
+    /// Whether any path leads to the point.
     reached: bool,
 }
 
@@ -61,13 +64,14 @@ impl WrittenIf {
 
 /// The paths that meet at one program point, and the lattice values of the values that they forward.
 struct MergedPaths {
+    /// The state that holds on all of the paths.
     state: PointState,
     written_ifs: Vec<WrittenIf>,
 }
 
 impl MergedPaths {
     /// Merges further paths. An unreachable path has no influence on a reachable path.
-    fn add(&mut self, other: MergedPaths) {
+    fn merge(&mut self, other: MergedPaths) {
         match (self.state.reached, other.state.reached) {
             (false, true) => *self = other,
             (true, false) => {}
@@ -87,7 +91,9 @@ fn meet(own: &mut [WrittenIf], other: &[WrittenIf]) {
 /// The state at the end of a loop's iteration.
 #[derive(Clone, PartialEq, Eq)]
 struct IterationState {
+    /// The buffers written at the end of every iteration.
     written: BufferSet,
+    /// The lattice values of the loop-carried values.
     written_ifs: Vec<WrittenIf>,
 }
 
@@ -98,7 +104,7 @@ type Bounds = (Bound, Bound, bool);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Bound {
     Constant(u64),
-    Of(Value),
+    Variable(Value),
 }
 
 /// The operands of a `for`.
@@ -106,13 +112,16 @@ struct ForLoop<'a> {
     lower: Value,
     upper: Value,
     unsigned: bool,
+    /// The initial values of the loop-carried values.
     init: &'a [Value],
+    /// The region of the loop's body.
     inner: Region,
 }
 
 /// The state of one walk over a function, for at most 64 buffers.
 struct Walk<'a> {
     body: &'a Body<Op, Type>,
+    /// The op that contains each op.
     nesting: &'a OpParents,
     /// By buffer, the set with its bit only; 0 for a buffer outside this analysis.
     sets: Vec<BufferSet>,
@@ -147,7 +156,7 @@ pub(super) fn check_every_path(body: &Body<Op, Type>, root: Region, attrs: &Func
     if undominated.is_empty() {
         return Ok(());
     }
-    let nesting = OpParents::of(body, root);
+    let nesting = OpParents::analyse(body, root);
     undominated.chunks(BufferSet::BITS as usize).try_for_each(|buffers| {
         let mut sets = vec![0; attrs.buffers.len()];
         buffers.iter().enumerate().for_each(|(bit, (buffer, _))| sets[buffer.0 as usize] = 1 << bit);
@@ -233,7 +242,7 @@ impl<'a> Walk<'a> {
                     self.record_exit(op, core, here);
                     here.reached = false;
                 }
-                Some(core) => self.define(&node.results, &[self.computed_predicate(core)]),
+                Some(core) => self.set_lattice_values(&node.results, &[self.computed_predicate(core)]),
                 None => {}
             }
         }
@@ -292,12 +301,12 @@ impl<'a> Walk<'a> {
             meet(&mut results, &first);
         }
         if has_iteration.is_none() {
-            let bounds = (self.bound(own.lower), self.bound(own.upper), own.unsigned);
+            let bounds = (self.bound_of(own.lower), self.bound_of(own.upper), own.unsigned);
             let before = self.written_by_loops.get(&bounds).copied();
             self.changes.push((bounds, before));
             self.written_by_loops.insert(bounds, before.unwrap_or(0) | last.written);
         }
-        self.define(&body.ops[op].results, &results);
+        self.set_lattice_values(&body.ops[op].results, &results);
         Ok(if runs { last } else { here })
     }
 
@@ -312,8 +321,8 @@ impl<'a> Walk<'a> {
         Ok(PointState { written: merged.written & end.written, ..merged })
     }
 
-    /// Sets the facts of the loop-carried values: the meet of the facts of the initial values and the facts that this walk assumes at
-    /// the end of an iteration.
+    /// Sets the lattice values of the loop-carried values. Each is the meet of two values: that of the initial value, and the one
+    /// that this walk assumes at the end of an iteration.
     fn define_carried(&mut self, op: OpId, args: &[Value], first: &[WrittenIf]) {
         let mut carried = first.to_vec();
         match self.assumed.get(&op) {
@@ -323,7 +332,7 @@ impl<'a> Walk<'a> {
                 &vec![WrittenIf { if_true: self.assumed_elsewhere, if_false: self.assumed_elsewhere }; first.len()],
             ),
         }
-        self.define(args, &carried);
+        self.set_lattice_values(args, &carried);
     }
 
     /// Records the state at the end of an iteration. Returns this state, which is also the state after the last iteration.
@@ -344,7 +353,7 @@ impl<'a> Walk<'a> {
             written_ifs: vec![WrittenIf::default(); results.len()],
         };
         let MergedPaths { state, written_ifs } = self.exits.remove(&op).unwrap_or_else(nowhere);
-        self.define(results, &written_ifs);
+        self.set_lattice_values(results, &written_ifs);
         state
     }
 
@@ -355,7 +364,7 @@ impl<'a> Walk<'a> {
         let path = MergedPaths { state: here, written_ifs: self.forwarded_values(values, here) };
         let paths = if matches!(core, Core::Continue { .. }) { &mut self.iteration_ends } else { &mut self.exits };
         match paths.get_mut(&target) {
-            Some(merged) => merged.add(path),
+            Some(merged) => merged.merge(path),
             None => _ = paths.insert(target, path),
         }
     }
@@ -367,12 +376,13 @@ impl<'a> Walk<'a> {
         values.iter().map(|value| add_written(self.written_if(*value))).collect()
     }
 
+    /// The buffers written if a predicate is true, and if it is false.
     fn written_if(&self, value: Value) -> WrittenIf {
         self.written_ifs[value.0 as usize]
     }
 
-    /// Sets the lattice values of values.
-    fn define(&mut self, values: &[Value], written_ifs: &[WrittenIf]) {
+    /// Sets the lattice value of each value in `values`.
+    fn set_lattice_values(&mut self, values: &[Value], written_ifs: &[WrittenIf]) {
         values.iter().zip(written_ifs).for_each(|(value, written_if)| self.written_ifs[value.0 as usize] = *written_if);
     }
 
@@ -406,7 +416,7 @@ impl<'a> Walk<'a> {
     fn written_before_later_iterations(&self, counter: Value, from: Value) -> BufferSet {
         let Some(op) = self.counters.get(&counter) else { return 0 };
         let Some(bounds) = self.body.ops[*op].kind.core().and_then(Core::loop_bounds) else { return 0 };
-        if self.bound(bounds.lower) != self.bound(from) {
+        if self.bound_of(bounds.lower) != self.bound_of(from) {
             return 0;
         }
         self.assumed.get(op).map_or(self.assumed_elsewhere, |iteration| iteration.written)
@@ -423,21 +433,24 @@ impl<'a> Walk<'a> {
             Predicate::LessThanOrEqual => (rhs, lhs, false),
             Predicate::Equal | Predicate::NotEqual => return None,
         };
-        Some(((self.bound(*lower), self.bound(*upper), *signedness == Signedness::Unsigned), ran_if))
+        Some(((self.bound_of(*lower), self.bound_of(*upper), *signedness == Signedness::Unsigned), ran_if))
     }
 
     /// Returns whether a loop runs an iteration; `None` if a bound is not constant.
     fn has_iteration(&self, own: &ForLoop<'_>) -> Option<bool> {
-        let (Bound::Constant(lower), Bound::Constant(upper)) = (self.bound(own.lower), self.bound(own.upper)) else { return None };
+        let (Bound::Constant(lower), Bound::Constant(upper)) = (self.bound_of(own.lower), self.bound_of(own.upper)) else {
+            return None;
+        };
         let scalar = self.body.ty(own.lower).elem()?.scalar()?;
         Some(if own.unsigned { lower < upper } else { scalar.sign_extend(lower) < scalar.sign_extend(upper) })
     }
 
-    fn bound(&self, value: Value) -> Bound {
-        let Def::Result { op, .. } = self.body.values[value].def else { return Bound::Of(value) };
+    /// The constant that defines a loop bound, or the bound's value.
+    fn bound_of(&self, value: Value) -> Bound {
+        let Def::Result { op, .. } = self.body.values[value].def else { return Bound::Variable(value) };
         match self.body.ops[op].kind.core() {
             Some(Core::Constant { value: Dense::Splat(bits) }) => Bound::Constant(*bits),
-            _ => Bound::Of(value),
+            _ => Bound::Variable(value),
         }
     }
 }

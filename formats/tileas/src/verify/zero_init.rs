@@ -10,8 +10,9 @@ use core_dialect::tile::Dense;
 use numerics::arith::{Compare, Predicate};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The inputs of the proof.
+/// The proof for the accumulators of one function, and the control flow that it follows.
 pub(super) struct ZeroInit<'a, O> {
+    /// The function's body.
     body: &'a Body<O, Type>,
     /// The op whose region contains each block.
     parents: BTreeMap<Block, OpId>,
@@ -43,23 +44,23 @@ impl<'a, O: TileAsOp> ZeroInit<'a, O> {
         zero_init
     }
 
-    /// Returns whether a predicate is proved to be true the first time that an op which uses it executes. The analysis accepts the
-    /// constant true, a test for a loop's first iteration, and values that are forwarded from these.
-    pub(super) fn holds_at_first(&self, value: Value) -> bool {
+    /// Returns whether a predicate is proved to be true at its first use. The analysis accepts the constant true, a test for the
+    /// first iteration of a loop, and values that control flow forwards from these two.
+    pub(super) fn is_true_at_first_use(&self, value: Value) -> bool {
         let (mut visited, mut worklist) = (BTreeSet::new(), vec![value]);
         while let Some(value) = worklist.pop() {
             if !visited.insert(value) {
                 continue;
             }
-            let Some(sources) = self.sources(value) else { return false };
+            let Some(sources) = self.predicates_to_prove(value) else { return false };
             worklist.extend(sources);
         }
         true
     }
 
-    /// The values that must be true at first for a value to be true at first; empty for the constant true. `None` if the value is
-    /// false or unknown.
-    fn sources(&self, value: Value) -> Option<Vec<Value>> {
+    /// The predicates that must be true at their first use, so that `value` is true at its first use. Empty for the constant true.
+    /// `None` if the value may be false.
+    fn predicates_to_prove(&self, value: Value) -> Option<Vec<Value>> {
         let body = self.body;
         match body.values[value].def {
             Def::Argument { block, index } => {
@@ -104,6 +105,7 @@ impl<'a, O: TileAsOp> ZeroInit<'a, O> {
         lower == number || self.constant(lower).is_some_and(|lower| self.constant(number) == Some(lower))
     }
 
+    /// The bits of a constant whose elements are all equal.
     fn constant(&self, value: Value) -> Option<u64> {
         match self.core(self.body.defining_op(value)?)? {
             Core::Constant { value: Dense::Splat(bits) } => Some(*bits),

@@ -16,6 +16,7 @@ impl Tables<'_> {
         self.read_nested_attribute(cursor, 0)
     }
 
+    /// Reads an attribute at a nesting depth. Fails above [`MAX_DEPTH`].
     fn read_nested_attribute(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
         if depth > MAX_DEPTH {
             return Err(cursor.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
@@ -212,7 +213,7 @@ impl Tables<'_> {
 
     /// Returns the id of the constant with an index, whose data must be valid for the type `ty`.
     pub(super) fn intern_constant(&mut self, index: u64, ty: TypeId) -> Result<ConstantId> {
-        let tile = self.types.tile_parts(ty).and_then(|(element, shape)| Some((element.scalar()?, shape)));
+        let tile = self.types.element_and_shape(ty).and_then(|(element, shape)| Some((element.scalar()?, shape)));
         let Some((scalar, shape)) = tile else {
             let ty = &self.types.arena[ty];
             let got = if ty.tile().is_some() { "a tile of pointers" } else { "<<NULL TYPE>>" };
@@ -231,6 +232,7 @@ pub(super) fn read_inline_integer(cursor: &mut Cursor<'_>, width: u32) -> Result
     check_bit_width(cursor, value, width)
 }
 
+/// Checks that a value has at most `width` bits, and returns it.
 fn check_bit_width(cursor: &Cursor<'_>, value: u64, width: u32) -> Result<u64> {
     if width < 64 && value >> width != 0 {
         return Err(cursor.error(format!("value {value} does not fit in {width} bits")));

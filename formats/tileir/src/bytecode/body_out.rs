@@ -31,7 +31,7 @@ pub(super) fn write_body(module: &Module, function: &Function, version: Version)
     writer.number_values(&body.blocks[entry].args);
     let mut stack = vec![Step::Ops { block: entry, at: 0, restore: None }];
     while let Some(step) = stack.pop() {
-        writer.step(step, &mut stack)?;
+        writer.write_step(step, &mut stack)?;
     }
     Ok((writer.out, writer.locs))
 }
@@ -76,7 +76,7 @@ impl BodyWriter<'_> {
     }
 
     /// Executes a step, and pushes the steps that follow it to the stack.
-    fn step(&mut self, step: Step, stack: &mut Vec<Step>) -> Result<()> {
+    fn write_step(&mut self, step: Step, stack: &mut Vec<Step>) -> Result<()> {
         match step {
             Step::Ops { block, at, restore } => match self.body.blocks[block].ops.get(at) {
                 Some(op) => {
@@ -115,11 +115,12 @@ impl BodyWriter<'_> {
         }
     }
 
-    /// Whether the results of an op are not written: a print op has no token before 13.2.
+    /// Whether the requested version does not write the results of an op. Before version 13.2, a print op has no token.
     fn hides_result(&self, opcode: Opcode) -> bool {
         opcode == Opcode::PrintTko && !self.version.has(Feature::PrintToken)
     }
 
+    /// Writes an op without its regions, and pushes the steps for its regions and results.
     fn write_op(&mut self, op: ir::Op, stack: &mut Vec<Step>) -> Result<()> {
         let node = &self.body.ops[op];
         let opcode = node.kind.opcode();
@@ -135,7 +136,7 @@ impl BodyWriter<'_> {
         self.check_versions(opcode, &fields)?;
         if info.flags_since().is_some_and(|since| since <= self.version) {
             let bits = info.flag_fields().enumerate();
-            let flags = bits.fold(0, |flags, (bit, (field, _))| flags | u64::from(is_set(fields[field])) << bit);
+            let flags = bits.fold(0, |flags, (bit, (field, _))| flags | u64::from(is_flag_bit_set(fields[field])) << bit);
             write_varint(&mut self.out, flags);
         }
         let version = self.version;
@@ -165,8 +166,8 @@ impl BodyWriter<'_> {
         }
     }
 
-    /// Checks that each field that the version lacks has the default that the version implies, and that the version has the
-    /// rounding mode of the op.
+    /// Checks that each field that the version lacks has its default value. Also checks that the version has the rounding mode of
+    /// the op.
     fn check_versions(&self, opcode: Opcode, fields: &[FieldRef<'_>]) -> Result<()> {
         let info = opcode.info();
         for (field, field_info) in fields.iter().zip(info.fields) {
@@ -259,7 +260,7 @@ fn operands_of<'a>(field: &'a FieldRef<'a>) -> &'a [Value] {
 }
 
 /// Whether the bit of a field in the flags word is set: the flag is true, or the optional field is present.
-fn is_set(field: FieldRef<'_>) -> bool {
+fn is_flag_bit_set(field: FieldRef<'_>) -> bool {
     match field {
         FieldRef::Flag(flag) => flag,
         FieldRef::OptionalOperand(value) => value.is_some(),

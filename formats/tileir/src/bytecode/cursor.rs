@@ -13,6 +13,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn new(data: &'a [u8]) -> Self {
         Cursor { data, offset: 0 }
     }
+    /// The number of bytes before the cursor.
     pub(super) fn offset(&self) -> usize {
         self.offset
     }

@@ -1,5 +1,5 @@
-//! Reads the debug section. It lists, for each function, the record numbers of the function's location and of its ops' locations,
-//! in order. The records follow.
+//! Reads the debug section. For each function, the section lists record numbers: for the location of the function, then for the
+//! location of each op in order. The records follow.
 
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
@@ -21,6 +21,7 @@ enum Record {
 /// The debug section, and the records that the reader has decoded.
 #[derive(Default)]
 pub(super) struct DebugReader<'a> {
+    /// Whether the version of the file has a flags word in subprogram records.
     has_subprogram_flags: bool,
     /// For each function, the position of its first entry in `record_numbers`.
     function_starts: Offsets<'a>,

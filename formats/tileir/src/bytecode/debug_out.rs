@@ -95,6 +95,7 @@ impl<'a> DebugWriter<'a> {
         }
     }
 
+    /// Returns the payload of the debug section, or `None` if no function has locations.
     pub(super) fn encode_section(&self, strings: &mut StringTable<'a>) -> Option<Vec<u8>> {
         if self.function_starts.is_empty() {
             return None;

@@ -2,8 +2,8 @@
 
 use base::Diagnostic;
 
-/// The lines that NVIDIA's reader prints for an error, innermost level first, without the leading `error: `. Its last line,
-/// [`CONCLUSION`], is not included.
+/// The lines that NVIDIA's reader prints for an error, innermost level first, without the leading `error: `. The last line,
+/// [`CONCLUSION`], is not in `lines`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadError {
     pub lines: Vec<Line>,
@@ -30,9 +30,11 @@ impl ReadError {
     pub(super) fn without_message() -> ReadError {
         ReadError { lines: Vec::new(), position: None, has_conclusion: true }
     }
+    /// An error of one line that refers to no byte offset.
     pub(super) fn without_offset(message: impl Into<String>) -> ReadError {
         ReadError { lines: vec![Line::without_offset(message)], ..ReadError::without_message() }
     }
+    /// An error of one line that refers to a byte offset.
     pub(super) fn at(offset: usize, message: impl std::fmt::Display) -> ReadError {
         ReadError { lines: vec![Line::at(offset, message)], ..ReadError::without_message() }
     }

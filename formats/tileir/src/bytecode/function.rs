@@ -56,6 +56,7 @@ enum FunctionKind {
 }
 
 impl<'a> Tables<'a> {
+    /// Reads the records of the function section.
     pub(super) fn read_function_table(&mut self, payload: &'a [u8]) -> Result<Vec<FunctionRecord<'a>>> {
         let mut cursor = Cursor::new(payload);
         let count = cursor.varint()?;
@@ -218,7 +219,7 @@ struct BodyReader<'t, 'a> {
 /// An op whose regions are being read. The op is already in its block, so ids follow program order.
 struct Frame {
     op: ir::Op,
-    /// The number of results that later ops can use. No op can use the token of a print op of version 13.1.
+    /// The number of results that later ops can use. In version 13.1, no op can use the token of a print op.
     usable_results: usize,
     regions: SmallVec<[Region; 2]>,
     /// The number of regions whose reading has begun; the last of them is the current region.
@@ -244,20 +245,21 @@ struct OpHead {
 }
 
 impl BodyReader<'_, '_> {
+    /// Reads the ops of the entry block and of all nested regions.
     fn read_body(mut self, entry: Block) -> Result<Body<Op, TypeId>> {
         let mut stack: Vec<Frame> = Vec::new();
         loop {
             let step = match stack.is_empty() {
                 true if self.cursor.remaining() == 0 => return Ok(self.body),
                 true => self.read_op(entry, &mut stack),
-                false => self.step(&mut stack),
+                false => self.read_op_or_end_block(&mut stack),
             };
             step.map_err(|error| self.unwind(error, &stack))?;
         }
     }
 
     /// Reads the next op of the innermost block, or closes the completed block, region and op.
-    fn step(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
+    fn read_op_or_end_block(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
         let frame = stack.last_mut().expect("there is a block to go on with");
         if frame.op_index < frame.op_count {
             let block = frame.block;
@@ -281,6 +283,7 @@ impl BodyReader<'_, '_> {
         error
     }
 
+    /// Reads an op into a block. If the op has regions, pushes its frame and begins the first region.
     fn read_op(&mut self, into: Block, stack: &mut Vec<Frame>) -> Result<()> {
         let head = self.read_op_head()?;
         let info = head.opcode.info();
@@ -368,6 +371,7 @@ impl BodyReader<'_, '_> {
         }
     }
 
+    /// Creates the next block of the current region, and reads its arguments and its op count.
     fn begin_block(&mut self, stack: &mut [Frame]) -> Result<()> {
         let frame = stack.last_mut().expect("an op with regions is on the stack");
         let region = frame.regions[frame.begun_regions - 1];
@@ -383,6 +387,7 @@ impl BodyReader<'_, '_> {
         Ok(())
     }
 
+    /// Checks the terminator of a completed block, and begins the next block or region.
     fn end_block(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
         let frame = stack.last_mut().expect("an op with regions is on the stack");
         const INVALID_BLOCK: &str = "invalid block structure: block is expected to have a terminator operation, but";
@@ -539,6 +544,7 @@ impl BodyReader<'_, '_> {
         }
     }
 
+    /// Reads an operand. `element` is the operand's position among the operands of the field, for messages.
     fn read_operand(&mut self, field: &FieldInfo, has_segments: bool, element: u64, counter: &mut OperandCounter) -> Result<Value> {
         let operand_index = counter.take().ok_or_else(|| self.cursor.error("an operation has fewer operands than it needs"))?;
         let operand_place = || match has_segments {
@@ -556,6 +562,7 @@ impl BodyReader<'_, '_> {
         })
     }
 
+    /// Reads an attribute field. `bit` is the bit of the field in the flags word, if it has one.
     fn read_attribute_field(
         &mut self,
         opcode: Opcode,

@@ -32,15 +32,15 @@ pub use writer::write;
 
 /// The first bytes of every bytecode file.
 pub const MAGIC: [u8; 8] = *b"\x7fTileIR\0";
-/// The maximum rank of a type, for the invariant of this module.
+/// The maximum rank of a type. The invariant of this module (linear time and memory) needs a limit.
 pub const MAX_RANK: usize = 64;
 /// The maximum nesting depth of attributes.
 pub const MAX_DEPTH: usize = 64;
 /// The maximum nesting depth of debug scopes and call sites. It is higher than [`MAX_DEPTH`], because each inlined call adds a
 /// level.
 pub const MAX_DEBUG_DEPTH: usize = 256;
-/// The maximum size of the decoded strings, or of the decoded type records, as a multiple of the file size. The limit is 4096 bytes
-/// higher for small files.
+/// The maximum size of the decoded strings, or of the decoded type records, as a multiple of the file size. The reader adds
+/// 4096 bytes to the limit, for small files.
 pub const MAX_EXPANSION: usize = 4;
 
 /// The padding byte between a section's header and its aligned payload; readers ignore it.
@@ -77,7 +77,7 @@ mod debug_tag {
     pub(super) const CALL_SITE: u64 = 6;
 }
 
-/// Readers compare tags as complete numbers. NVIDIA's reader compares them modulo 256.
+/// The reader compares tags as complete numbers. NVIDIA's reader compares them modulo 256.
 #[cfg(test)]
 mod tests {
     use super::cursor::Cursor;
@@ -88,13 +88,13 @@ mod tests {
     use crate::version::Version;
     use base::Loc;
 
-    /// Tables with one type, the scalar of this tag.
-    fn tables(type_record: &[u8]) -> Tables<'_> {
+    /// Tables that are empty except for the types in a type section.
+    fn tables(type_section: &[u8]) -> Tables<'_> {
         Tables {
             version: Version::LATEST,
             preview: false,
             strings: Strings::new(&[0], 0).expect("the table is empty"),
-            types: Types::new(Some(type_record), Version::LATEST, false, 0).expect("the table is complete"),
+            types: Types::new(Some(type_section), Version::LATEST, false, 0).expect("the table is complete"),
             constants: Constants::default(),
             debug: DebugReader::default(),
             parameter_budget: 0,

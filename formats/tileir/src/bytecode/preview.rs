@@ -11,8 +11,8 @@ use crate::gates::{ATTRIBUTES, AttributeKind, TypeKind};
 use crate::preview::{ExprOp, Extern, Fragment, Implementation, MemorySpace, Preview, PreviewType, Synchronization};
 use crate::types::{Attribute, DYNAMIC, Dictionary, StringId, TypeId};
 
-/// Reads an attribute whose tag must belong to preview content.
-pub(super) fn tagged_attribute(
+/// Reads the tag and the payload of an attribute that must be preview content.
+pub(super) fn read_tagged_attribute(
     types: &mut Types<'_>,
     strings: &mut Strings<'_>,
     cursor: &mut Cursor<'_>,
@@ -35,7 +35,7 @@ pub(super) fn read_attribute(
     if depth > MAX_DEPTH {
         return Err(cursor.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
     }
-    let mut read_operand = |cursor: &mut Cursor<'_>| tagged_attribute(types, strings, cursor, depth + 1).map(Box::new);
+    let mut read_operand = |cursor: &mut Cursor<'_>| read_tagged_attribute(types, strings, cursor, depth + 1).map(Box::new);
     let binary_op = match kind {
         AttributeKind::ExprMul => Some(ExprOp::Mul),
         AttributeKind::ExprDiv => Some(ExprOp::Div),
@@ -60,9 +60,9 @@ pub(super) fn read_attribute(
             Preview::Layout { shape, strides: read_list(types, strings, cursor, depth)? }
         }
         AttributeKind::ConcreteType => Preview::ConcreteType(read_type(types, strings, cursor)?),
-        AttributeKind::MemorySpace => Preview::MemorySpace(enum_value(cursor)?),
-        AttributeKind::Synchronization => Preview::Synchronization(enum_value(cursor)?),
-        AttributeKind::Access => Preview::Access(enum_value(cursor)?),
+        AttributeKind::MemorySpace => Preview::MemorySpace(read_enum_value(cursor)?),
+        AttributeKind::Synchronization => Preview::Synchronization(read_enum_value(cursor)?),
+        AttributeKind::Access => Preview::Access(read_enum_value(cursor)?),
         AttributeKind::ConstParam => {
             let name = read_string(strings, cursor)?;
             Preview::ConstParam { name, ty: read_type(types, strings, cursor)? }
@@ -84,7 +84,7 @@ fn read_type(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Curs
 }
 
 /// Reads an enumeration value.
-fn enum_value<E: WireEnum>(cursor: &mut Cursor<'_>) -> Result<E> {
+fn read_enum_value<E: WireEnum>(cursor: &mut Cursor<'_>) -> Result<E> {
     let variant_number = cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")?;
     let value = u8::try_from(variant_number).ok().and_then(E::from_number);
     value.ok_or_else(|| cursor.error(format!("invalid enum value for value: {variant_number}")))
@@ -93,7 +93,7 @@ fn enum_value<E: WireEnum>(cursor: &mut Cursor<'_>) -> Result<E> {
 /// Reads a count and as many tagged attributes.
 fn read_list(types: &mut Types<'_>, strings: &mut Strings<'_>, cursor: &mut Cursor<'_>, depth: usize) -> Result<Box<[Preview]>> {
     let count = cursor.count().with_message(cursor, "failed to read the number of expressions")?;
-    (0..count).map(|_| tagged_attribute(types, strings, cursor, depth + 1)).collect()
+    (0..count).map(|_| read_tagged_attribute(types, strings, cursor, depth + 1)).collect()
 }
 
 impl Types<'_> {
@@ -105,7 +105,7 @@ impl Types<'_> {
         strings: &mut Strings<'_>,
     ) -> Result<PreviewType> {
         Ok(match kind {
-            TypeKind::Symbol => match tagged_attribute(self, strings, cursor, 0)? {
+            TypeKind::Symbol => match read_tagged_attribute(self, strings, cursor, 0)? {
                 name @ Preview::Var(_) => PreviewType::Symbol(name),
                 _ => return Err(cursor.error("a symbolic type is a name")),
             },
@@ -119,23 +119,23 @@ impl Types<'_> {
     }
 
     fn decode_fragment(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Fragment> {
-        let symbols = tagged_attribute(self, strings, cursor, 0).with_message(cursor, "failed to read symbolicShape")?;
+        let symbols = read_tagged_attribute(self, strings, cursor, 0).with_message(cursor, "failed to read symbolicShape")?;
         let shape = cursor.array(i64::from_le_bytes).with_message(cursor, "failed to read concreteShapeCache")?;
         let symbols = symbolic_extents(symbols, &shape).map_err(|message| cursor.error(message))?;
         let element = self.read(cursor, strings).with_message(cursor, "failed to get elementType type")?;
         let variant_number = read_enum_number(cursor)?;
         let space = u8::try_from(variant_number).ok().and_then(MemorySpace::from_number);
         let space = space.ok_or_else(|| cursor.error(format!("invalid integer value for enum type: {variant_number}")))?;
-        let layout = tagged_attribute(self, strings, cursor, 0)?;
-        let map = tagged_attribute(self, strings, cursor, 0)?;
-        let alignment = tagged_attribute(self, strings, cursor, 0)?;
+        let layout = read_tagged_attribute(self, strings, cursor, 0)?;
+        let map = read_tagged_attribute(self, strings, cursor, 0)?;
+        let alignment = read_tagged_attribute(self, strings, cursor, 0)?;
         if ![&layout, &map].into_iter().all(|layout| matches!(layout, Preview::Layout { .. })) {
             return Err(cursor.error("the layout and the map of a fragment are layouts"));
         }
         Ok(Fragment { symbols, shape, element, space, layout, map, alignment })
     }
 
-    /// Reads the rest of a tile type with symbolic dimensions, after its element type and shape.
+    /// Reads the symbolic extents of a tile type, which follow its element type and shape.
     pub(super) fn decode_symbolic_tile(
         &mut self,
         element: TypeId,
@@ -143,7 +143,7 @@ impl Types<'_> {
         cursor: &mut Cursor<'_>,
         strings: &mut Strings<'_>,
     ) -> Result<PreviewType> {
-        let symbols = tagged_attribute(self, strings, cursor, 0).with_message(cursor, "failed to read symbolicShapeAttr")?;
+        let symbols = read_tagged_attribute(self, strings, cursor, 0).with_message(cursor, "failed to read symbolicShapeAttr")?;
         let symbols = symbolic_extents(symbols, &shape).map_err(|message| cursor.error(message))?;
         Ok(PreviewType::Tile { element, shape, symbols })
     }
@@ -183,7 +183,7 @@ pub(super) struct ExternRecord {
     pub(super) ty: Option<TypeId>,
 }
 
-/// Bits of the flags word of an extern implementation: the optional parts that its record has.
+/// Bits of the flags word of an extern implementation. A bit is set if the record has the optional part.
 mod bit {
     pub(super) const CONST_PARAMS: u64 = 1;
     pub(super) const CONST_ARGS: u64 = 1 << 1;
@@ -198,6 +198,7 @@ mod bit {
 }
 
 impl Tables<'_> {
+    /// Reads a count and as many preview attributes.
     fn read_previews(&mut self, cursor: &mut Cursor<'_>) -> Result<Box<[Preview]>> {
         read_list(&mut self.types, &mut self.strings, cursor, 0)
     }
@@ -239,15 +240,15 @@ impl Tables<'_> {
         };
         let scratch = match has(bit::SCRATCH) {
             true => {
-                let size = tagged_attribute(&mut self.types, &mut self.strings, c, 0)?;
-                Some((size, tagged_attribute(&mut self.types, &mut self.strings, c, 0)?))
+                let size = read_tagged_attribute(&mut self.types, &mut self.strings, c, 0)?;
+                Some((size, read_tagged_attribute(&mut self.types, &mut self.strings, c, 0)?))
             }
             false => None,
         };
         let config = if has(bit::CONFIG) { Some(self.read_dictionary(c)?) } else { None };
         let arch = if has(bit::ARCH) { Some(self.read_architectures(c)?) } else { None };
         let abi = if has(bit::ABI) { Some(self.read_dictionary(c)?) } else { None };
-        let synchronization = if has(bit::SYNCHRONIZATION) { Some(enum_value::<Synchronization>(c)?) } else { None };
+        let synchronization = if has(bit::SYNCHRONIZATION) { Some(read_enum_value::<Synchronization>(c)?) } else { None };
         let provider_score =
             if has(bit::SCORE) { Some(c.varint().with_message(c, "failed to parse attribute 'provider_score'")?) } else { None };
         let regions = c.count().with_message(c, "failed to read number of regions to parse.")?;

@@ -87,6 +87,7 @@ pub(super) fn write_extern(out: &mut Vec<u8>, module: &Module, function: &Extern
     }
 }
 
+/// Writes the record of an implementation. Bit `i` of its flags word is element `i` of `present`: whether the record has this part.
 fn write_implementation(
     out: &mut Vec<u8>,
     module: &Module,

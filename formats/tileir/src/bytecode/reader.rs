@@ -259,6 +259,7 @@ struct SectionHeader {
     alignment: Option<u64>,
 }
 
+/// Reads the header of a section and the padding before its payload.
 fn read_section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
     let first_byte = cursor.byte().with_message(cursor, "unexpected end of data while reading section header")?;
     let (id, has_alignment) = (first_byte & 0x7F, first_byte & 0x80 != 0);
@@ -288,6 +289,7 @@ fn read_section_header(cursor: &mut Cursor<'_>) -> Result<SectionHeader> {
     Ok(SectionHeader { id, length, alignment })
 }
 
+/// Reads the name of the producer.
 fn read_producer(payload: &[u8], tables: &mut Tables<'_>) -> Result<crate::types::StringId> {
     let mut cursor = Cursor::new(payload);
     let index = cursor.varint().with_message(&cursor, "failed to read producer string index")?;
@@ -304,6 +306,7 @@ struct GlobalRecord {
     constant: u64,
 }
 
+/// Reads the records of the global section, without resolving their references.
 fn read_globals(payload: &[u8], version: Version) -> Result<Vec<GlobalRecord>> {
     let mut cursor = Cursor::new(payload);
     let c = &mut cursor;

@@ -55,9 +55,9 @@ pub(super) fn check_fits(cursor: &Cursor<'_>, count: u64, size: usize, what: &st
 pub(super) struct Strings<'a> {
     offsets: Offsets<'a>,
     data: &'a [u8],
-    /// The id of each string that the module has already.
+    /// The id of each string by its index in the file; `None` for a string that was not copied.
     ids: Vec<Option<StringId>>,
-    /// The id of each copied string.
+    /// The id of each copied string, by its text.
     by_text: HashMap<String, StringId>,
     /// The bytes of the strings copied so far.
     copied_bytes: usize,
@@ -65,8 +65,8 @@ pub(super) struct Strings<'a> {
     max_copied_bytes: usize,
     /// The indices of strings that are not UTF-8.
     lossy_indices: HashSet<usize>,
-    /// The index of the first of these strings that a name, format or key refers to. The reader rejects the file because of it, but
-    /// after all other checks.
+    /// The index of the first string in `lossy_indices` that is a name, format or key of the program. The reader rejects the file
+    /// because of this string, but only after all other checks.
     pub(super) not_utf8: Option<u64>,
     /// The copied strings, which become the strings of the module.
     pub(super) arena: Arena<StringId, String>,
@@ -88,8 +88,8 @@ impl<'a> Strings<'a> {
         })
     }
 
-    /// Returns a name, format or key of the program. Records a string that is not UTF-8 in `not_utf8`. Reason: it would change in
-    /// the output.
+    /// Returns a name, format or key of the program. Records a string that is not UTF-8 in `not_utf8`. Reason: the
+    /// writer would write other bytes.
     pub(super) fn get(&mut self, index: u64) -> Result<StringId> {
         let id = self.get_lossy(index)?;
         if self.lossy_indices.contains(&(index as usize)) {
@@ -138,6 +138,7 @@ impl<'a> Strings<'a> {
         &self.data[from..from + length]
     }
 
+    /// Reads a string index, and returns the string.
     pub(super) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<StringId> {
         let index = cursor.varint()?;
         self.get(index)
@@ -152,7 +153,7 @@ impl<'a> Strings<'a> {
 pub(super) struct Constants<'a> {
     offsets: &'a [u8],
     data: &'a [u8],
-    /// The id of each constant that the module has already.
+    /// The id of each constant by its index in the file; `None` for a constant that was not copied.
     ids: Vec<Option<ConstantId>>,
     pub(super) arena: Arena<ConstantId, Constant>,
 }
@@ -187,6 +188,7 @@ impl<'a> Constants<'a> {
         Ok(constants)
     }
 
+    /// The start of a record in `data`. For the index after the last record, the end of the data.
     fn offset(&self, index: usize) -> u64 {
         match self.offsets.get(index * 8..index * 8 + 8) {
             Some(bytes) => u64::from_le_bytes(bytes.try_into().expect("eight bytes")),

@@ -8,15 +8,15 @@ use crate::check_type;
 use crate::enums::WireEnum;
 use crate::gates::{self, Feature, TYPES, TypeKind, TypeRow};
 use crate::preview::{Preview, PreviewType};
-use crate::text::types::{TypeTables, TypeText, type_text};
+use crate::text::types::{TypeTables, TypeTextForm, type_text};
 use crate::types::{Element, Pointer, PointerSharing, Type, TypeId};
 use crate::version::Version;
 use base::{Arena, entity::Entity};
 use core_dialect::memory::Padding;
 use std::collections::HashMap;
 
-/// A valid type nests at most four levels: function, view, tensor view, scalar. The limit rejects a malformed type before it
-/// exhausts the stack.
+/// Maximum nesting depth of types. A valid type has at most four levels: function, view, tensor view, scalar. The limit rejects a
+/// malformed type before it exhausts the stack.
 const MAX_NESTING: usize = 16;
 
 /// The type table, and the types that the reader has decoded.
@@ -26,10 +26,11 @@ pub(super) struct Types<'a> {
     preview: bool,
     offsets: Offsets<'a>,
     data: &'a [u8],
-    /// The id of each type that has been decoded.
+    /// The id of each type by its index in the file; `None` for a record that was not decoded.
     ids: Vec<Option<TypeId>>,
     /// The indices of the records whose decoding has begun but not ended, to detect cycles.
     being_read: Vec<u64>,
+    /// The id of each decoded type, by the type.
     by_type: HashMap<Type, TypeId>,
     /// The bytes of the records decoded so far.
     decoded_bytes: usize,
@@ -58,6 +59,7 @@ impl<'a> Types<'a> {
     pub(super) fn len(&self) -> u64 {
         self.ids.len() as u64
     }
+    /// Returns the id of a type, and adds the type to the module on first use.
     pub(super) fn intern(&mut self, ty: Type) -> TypeId {
         if let Some(id) = self.by_type.get(&ty) {
             return *id;
@@ -66,12 +68,13 @@ impl<'a> Types<'a> {
         self.by_type.insert(ty, id);
         id
     }
+    /// Reads a type index, and returns the type.
     pub(super) fn read(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<TypeId> {
         let index = cursor.varint()?;
         self.get(index, strings)
     }
 
-    /// Returns the type with an index, and decodes it on first use. Symbolic names in types refer to `strings`.
+    /// Returns the type with an index in the file, and decodes the type on first use. Symbolic names in types refer to `strings`.
     pub(super) fn get(&mut self, index: u64, strings: &mut Strings<'_>) -> Result<TypeId> {
         let slot = usize::try_from(index).ok().filter(|slot| *slot < self.ids.len()).ok_or_else(ReadError::without_message)?;
         if let Some(id) = self.ids[slot] {
@@ -106,6 +109,7 @@ impl<'a> Types<'a> {
         Ok(ty)
     }
 
+    /// Decodes the payload of a type record, after its tag.
     fn decode_payload(&mut self, type_tag: u64, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Type> {
         let Some(row) = TYPES.iter().find(|row| u64::from(row.tag) == type_tag) else {
             return Err(ReadError::without_offset(format!("unknown type tag: {type_tag}")));
@@ -147,6 +151,7 @@ impl<'a> Types<'a> {
         cursor.varint().with_message(cursor, "failed to read optional parameter flags")
     }
 
+    /// Reads the pointer attribute, if bit 0 of `flags` is set.
     fn read_pointer_attribute(&self, cursor: &mut Cursor<'_>, flags: u64) -> Result<PointerSharing> {
         if flags & 1 == 0 {
             return Ok(PointerSharing::Absent);
@@ -161,7 +166,7 @@ impl<'a> Types<'a> {
         Ok(sharing)
     }
 
-    /// Reads a type inside another type. `name` names it in messages.
+    /// Reads a reference to a component of a type. `name` is the component's name in messages.
     fn read_component_type(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, name: &str) -> Result<TypeId> {
         self.read(cursor, strings).context(cursor, || format!("failed to get {name} type"))
     }
@@ -191,7 +196,7 @@ impl<'a> Types<'a> {
             return Ok(Type::Preview(PreviewType::Tile { element, shape, symbols }));
         }
         let element = check_type::tile_element(&self.arena[element]).map_err(|message| cursor.error(message))?;
-        check_type::tile(element, &shape).map_err(|message| cursor.error(message))?;
+        check_type::check_tile(element, &shape).map_err(|message| cursor.error(message))?;
         Ok(Type::Tile { element, shape })
     }
 
@@ -203,7 +208,7 @@ impl<'a> Types<'a> {
         let space = self.read_pointer_attribute(cursor, flags)?;
         check_unused_bits(cursor, flags, 1)?;
         let element = check_type::scalar_except_i4(&self.arena[element], "elementType").map_err(|message| cursor.error(message))?;
-        check_type::tensor_view(&shape, &strides).map_err(|message| cursor.error(message))?;
+        check_type::check_tensor_view(&shape, &strides).map_err(|message| cursor.error(message))?;
         Ok(Type::TensorView { element, shape, strides, space })
     }
 
@@ -211,7 +216,7 @@ impl<'a> Types<'a> {
     fn read_tensor_view_id(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<TypeId> {
         let tensor = self.read_component_type(cursor, strings, "tensor_view")?;
         if !matches!(self.arena[tensor], Type::TensorView { .. }) {
-            let got = type_text(TypeTables { strings: &strings.arena, types: &self.arena }, tensor, TypeText::Full);
+            let got = type_text(TypeTables { strings: &strings.arena, types: &self.arena }, tensor, TypeTextForm::Full);
             return Err(cursor.error(format!("expected ::mlir::cuda_tile::TensorViewType but got {got}")));
         }
         Ok(tensor)
@@ -219,7 +224,7 @@ impl<'a> Types<'a> {
 
     /// Checks the rules of a view type, and returns the type.
     fn check_view(&self, ty: Type, cursor: &Cursor<'_>) -> Result<Type> {
-        check_type::view(&self.arena, &ty).map_err(|message| cursor.error(message))?;
+        check_type::check_view(&self.arena, &ty).map_err(|message| cursor.error(message))?;
         Ok(ty)
     }
 
@@ -268,6 +273,7 @@ impl<'a> Types<'a> {
         Ok(Type::Function { inputs, results })
     }
 
+    /// Reads a count and as many types. `many` and `one` name the types in messages.
     fn read_type_list(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -283,16 +289,18 @@ impl<'a> Types<'a> {
         Ok(types.into())
     }
 
-    /// The element type and shape of a tile type.
-    pub(super) fn tile_parts(&self, id: TypeId) -> Option<(Element, &[i64])> {
+    /// The element type and shape, if the type is a tile.
+    pub(super) fn element_and_shape(&self, id: TypeId) -> Option<(Element, &[i64])> {
         self.arena.get(id).and_then(Type::tile)
     }
+    /// The text of a type in messages.
     pub(super) fn text(&self, id: TypeId, strings: &Strings<'_>) -> String {
         debug_assert!(id.index() < self.arena.len());
-        type_text(TypeTables { strings: &strings.arena, types: &self.arena }, id, TypeText::Full)
+        type_text(TypeTables { strings: &strings.arena, types: &self.arena }, id, TypeTextForm::Full)
     }
 }
 
+/// Reads an array of 32-bit extents. `name` names the array in messages.
 fn read_int_array(cursor: &mut Cursor<'_>, name: &str) -> Result<Box<[i32]>> {
     let values = cursor.array(i32::from_le_bytes).context(cursor, || format!("failed to read {name}"))?;
     check_rank(values, cursor)
@@ -311,6 +319,7 @@ pub(super) fn preview_not_signalled(what: std::fmt::Arguments<'_>) -> String {
     format!("malformed bytecode: encountered public-preview {what} but the header does not advertise preview content")
 }
 
+/// Reads the number of an enumeration value in a type.
 pub(super) fn read_enum_number(cursor: &mut Cursor<'_>) -> Result<u64> {
     cursor.varint().with_message(cursor, "failed to read VarInt for enum attribute.")
 }
@@ -323,6 +332,7 @@ pub(super) fn check_unused_bits(cursor: &Cursor<'_>, flags: u64, used: u64) -> R
     Ok(())
 }
 
+/// Reads the padding of a view, if bit 0 of `flags` is set.
 fn read_padding(cursor: &mut Cursor<'_>, flags: u64) -> Result<Option<Padding>> {
     if flags & 1 == 0 {
         return Ok(None);

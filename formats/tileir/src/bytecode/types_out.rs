@@ -13,6 +13,7 @@ use base::entity::Entity;
 use core_dialect::memory::Padding;
 use std::collections::HashMap;
 
+/// Returns the payload of the type section.
 pub(super) fn type_section(module: &Module, version: Version) -> Result<Vec<u8>> {
     let mut writer = TypeWriter { module, version, extra_types: Vec::new(), by_type: HashMap::new() };
     for (id, ty) in module.types.iter() {
@@ -38,11 +39,13 @@ pub(super) fn type_section(module: &Module, version: Version) -> Result<Vec<u8>>
     Ok(encode_table(records.into_iter(), 4))
 }
 
+/// Encodes the records of the type section.
 struct TypeWriter<'a> {
     module: &'a Module,
     version: Version,
     /// Element types that the module's own type list does not have. They follow the list in the section.
     extra_types: Vec<Type>,
+    /// The index of each type in the section.
     by_type: HashMap<Type, u64>,
 }
 

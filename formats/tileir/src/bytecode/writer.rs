@@ -1,7 +1,7 @@
 //! Writes bytecode of a chosen version.
 //!
-//! Tables follow the order of the module's arenas, so ids are indices. The error for a construct that the version lacks names the
-//! construct. A location that bytecode cannot express (fused, or without a scope) becomes unknown.
+//! Tables have the order of the module's arenas, so an id of the module is an index in its table. The error for a construct that
+//! the version lacks names the construct. A location that bytecode cannot express (fused, or without a scope) becomes unknown.
 
 use super::attributes_out::write_attribute;
 use super::body_out::write_body;
@@ -86,6 +86,7 @@ impl<'a> StringTable<'a> {
     }
 }
 
+/// Writes an unsigned LEB128 number.
 pub(super) fn write_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -94,6 +95,7 @@ pub(super) fn write_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// Writes a signed number in zig-zag encoding, as LEB128.
 pub(super) fn write_signed_varint(out: &mut Vec<u8>, value: i64) {
     write_varint(out, (value as u64) << 1 ^ (value >> 63) as u64);
 }
@@ -102,10 +104,12 @@ pub(super) fn write_string_index(out: &mut Vec<u8>, id: StringId) {
     write_varint(out, id.index() as u64);
 }
 
+/// Writes padding up to the next multiple of `alignment` bytes.
 pub(super) fn write_padding_bytes(out: &mut Vec<u8>, alignment: usize) {
     out.resize(out.len().next_multiple_of(alignment), PADDING);
 }
 
+/// Writes the header, the padding and the payload of a section.
 fn write_section(out: &mut Vec<u8>, id: u8, alignment: usize, payload: &[u8]) {
     out.push(if alignment > 1 { id | 0x80 } else { id });
     write_varint(out, payload.len() as u64);
@@ -132,6 +136,7 @@ pub(super) fn encode_table(records: impl Iterator<Item = Vec<u8>>, width: usize)
     out
 }
 
+/// Returns the payload of the global section.
 fn global_section(module: &Module, version: Version) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     write_varint(&mut out, module.globals.len() as u64);
@@ -151,6 +156,7 @@ fn global_section(module: &Module, version: Version) -> Result<Vec<u8>> {
     Ok(out)
 }
 
+/// Returns the payload of the function section.
 fn function_section(module: &Module, version: Version, debug_writer: &mut DebugWriter<'_>) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     write_varint(&mut out, (module.functions.len() + module.externs.len()) as u64);
@@ -160,13 +166,14 @@ fn function_section(module: &Module, version: Version, debug_writer: &mut DebugW
             write_extern(&mut out, module, external, loc);
         }
         if let Some(function) = module.functions.get(position) {
-            function_record(&mut out, module, function, version, debug_writer)?;
+            write_function_record(&mut out, module, function, version, debug_writer)?;
         }
     }
     Ok(out)
 }
 
-fn function_record(
+/// Writes the record of a function in the function section.
+fn write_function_record(
     out: &mut Vec<u8>,
     module: &Module,
     function: &Function,

@@ -1,25 +1,31 @@
 //! A second container (magic `06 03 80 'Tile' 00`), which two early descriptions of the format document. No known producer writes
-//! it. It contains programs of version 13.1 and is unrelated to the current container, [`crate::bytecode`].
+//! this container. It contains programs of version 13.1, and its encoding differs from the current container, [`crate::bytecode`].
 //!
-//! This module implements the common part of both descriptions: the magic; the version as three varints; a list of dialects with op
-//! counts and an array of 24-byte section descriptors before the sections; sections 0 to 6 whose length covers alignment and
-//! padding, padded with `CF`; varints whose trailing one bits encode their length; tags of types, attributes and debug records; a
-//! location in every op.
+//! This module implements the common part of both descriptions:
+//!
+//! - The file begins with the magic and the version (three varints). A list of dialects with op counts, and an array of section
+//!   descriptors of 24 bytes each, follow.
+//! - The kinds of sections are 0 to 6. The length of a section covers its alignment byte, its padding (`CF`) and its payload.
+//! - The number of trailing one bits in the first byte of a varint is the number of its further bytes.
+//! - Types, attributes and debug records have tags. Every op has a location.
+//!
 //! Where the descriptions are incomplete or differ, this module decides:
 //!
 //! - All varints have trailing-ones lengths, even where an example in a description has LEB128 bytes. Overlong varints are errors.
-//!   The patch number of the version is always present. Nine-byte varints begin with `FF`, not with `00` as in the table of the
-//!   description: `00` is the number zero.
+//!   The patch number of the version is always present. Nine-byte varints begin with `FF`, not with `00` as in a table of the
+//!   descriptions, because `00` is the number zero.
 //! - A descriptor is: kind, three zero bytes, alignment (u32), offset and length of the payload (u64 each). The reader finds
 //!   sections by their own headers; descriptors must agree with them.
 //! - Type records: the tag as a byte, dimensions as zig-zag varints. The mode byte of a partition view is 0 without
-//!   padding, and 1 plus the number of the padding otherwise. Its "element" is the tensor view. Types refer to earlier types only.
-//! - An op is: opcode, location (zig-zag; -1 is unknown), result types (counted where the op table has a count), operand count,
-//!   the length of each optional or variadic operand where there are any, operands, attributes in place (no dictionary reference),
-//!   regions. This order gives the fields that the descriptions show for `addi`; the last byte is the overflow attribute.
-//! - Attribute tags 1 to 4, 6, 9, 10 and 13 are those of the descriptions; 13 wraps a predicate, 10 is the only form of bounds.
-//!   The two integer arrays (7 and 8) encode attributes without a tag: 7 is an integer (type, bits), 8 a dictionary. Arrays, and
-//!   strings as elements (5), have no encoding, so this module rejects them.
+//!   padding, and 1 plus the number of the padding otherwise. The field "element" of its description holds the tensor view. Types
+//!   refer to earlier types only.
+//! - An op has the parts: opcode, location (zig-zag; -1 is unknown), result types (with a count if the op table has one), operand
+//!   count, length of each optional or variadic operand, operands, attributes, regions. Attributes are in the op; there is no
+//!   dictionary. This order agrees with the bytes that the descriptions show for `addi`, whose last byte is the overflow attribute.
+//! - Attribute tags 1 to 4, 6, 9, 10 and 13 are those of the descriptions. Tag 13 wraps a predicate. Tag 10 is the only form of
+//!   bounds. The descriptions have no tags for integers and dictionaries. These attributes have the tags 7 (integer: type, bits)
+//!   and 8 (dictionary), which the descriptions give to integer arrays. Arrays, and strings as elements (5), have no encoding, so
+//!   this module rejects them.
 //! - A global is name, type, constant, alignment; a function name, type, flags, location, hints, length, body, as in the other
 //!   container. Constants are a table of u64 offsets to raw data. The debug section is a table of records, numbered from 0.
 //!   A record refers to earlier records only.
@@ -30,8 +36,11 @@ mod write;
 pub use read::read;
 pub use write::write;
 
+/// The first bytes of every framed container.
 pub const MAGIC: [u8; 8] = *b"\x06\x03\x80Tile\0";
+/// The byte that fills the space before an aligned payload.
 const PADDING: u8 = 0xCF;
+/// The only dialect in the list of dialects.
 const DIALECT: &str = "cuda_tile";
 /// The number of ops of the dialect in version 13.1.
 const DIALECT_OPS: u64 = 110;

@@ -1,4 +1,4 @@
-//! Reads the framed container. An explicit stack holds the open blocks.
+//! Reads the framed container. A stack of open blocks replaces recursion, because the file decides the nesting depth.
 
 use super::{DIALECT, MAGIC, SCALAR_TAGS, section, tag};
 use crate::bytecode::{DecodedProgram, MAX_DEPTH, MAX_EXPANSION, MAX_RANK};
@@ -28,6 +28,7 @@ pub fn read(bytes: &[u8], name: &str) -> Result<DecodedProgram> {
     })
 }
 
+/// Reads a file. The diagnostics do not have the name of the file.
 fn read_bytes(bytes: &[u8]) -> Result<DecodedProgram> {
     let sections = find_sections(bytes)?;
     let payload = |id: u8| Cursor { bytes, at: sections[id as usize].0, end: sections[id as usize].1 };
@@ -129,10 +130,10 @@ fn find_sections(bytes: &[u8]) -> Result<[(usize, usize); 7]> {
     if c.at != c.end {
         return Err(c.error("end section is not the last section"));
     }
-    let u64_of = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    let read_u64 = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     let descriptors_agree = descriptors.iter().all(|d| {
         let (start, end) = ranges.get(d[0] as usize).copied().unwrap_or_default();
-        (u64_of(&d[8..16]), u64_of(&d[16..24])) == (start as u64, (end - start) as u64)
+        (read_u64(&d[8..16]), read_u64(&d[16..24])) == (start as u64, (end - start) as u64)
     });
     if !descriptors_agree {
         return Err(c.error("a section descriptor does not agree with the section"));
@@ -177,6 +178,7 @@ impl<'a> Cursor<'a> {
         }
         Ok(value)
     }
+    /// Reads a signed number in zig-zag encoding.
     fn zigzag(&mut self) -> Result<i64> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
@@ -227,11 +229,14 @@ impl<'a> Cursor<'a> {
 
 /// The types and debug records that the reader has decoded.
 struct Reader {
-    /// Type ids by file index.
+    /// The id of each type record, by its index in the file.
     types: Vec<TypeId>,
+    /// The id of each decoded type.
     by_type: HashMap<Type, TypeId>,
+    /// The decoded types, which become the types of the module.
     arena: Arena<TypeId, Type>,
     debug: DebugInfo,
+    /// The decoded debug records, by number.
     records: Vec<Record>,
     /// How many more parameters the functions may have. Reason: a valid file has fewer parameters than bytes.
     parameter_budget: usize,
@@ -274,13 +279,13 @@ impl Reader {
                 let element_id = self.read_type_id(c)?;
                 let element = check_type::tile_element(&self.arena[element_id]).map_err(|message| c.error(message))?;
                 let shape = read_dims(c)?;
-                check_type::tile(element, &shape).map_err(|message| c.error(message))?;
+                check_type::check_tile(element, &shape).map_err(|message| c.error(message))?;
                 Type::Tile { element, shape: shape.into() }
             }
             14 => {
                 let element = self.read_scalar(c)?;
                 let (shape, strides) = (read_dims(c)?, read_dims(c)?);
-                check_type::tensor_view(&shape, &strides).map_err(|message| c.error(message))?;
+                check_type::check_tensor_view(&shape, &strides).map_err(|message| c.error(message))?;
                 Type::TensorView { element, shape: shape.into(), strides: strides.into(), space: PointerSharing::Absent }
             }
             15 => {
@@ -290,7 +295,7 @@ impl Reader {
                 let padding =
                     mode.checked_sub(1).map(|number| Padding::from_number(number).ok_or_else(|| c.error("unknown padding")));
                 let ty = Type::PartitionView { tile, tensor, dim_map, padding: padding.transpose()? };
-                check_type::view(&self.arena, &ty).map_err(|message| c.error(message))?;
+                check_type::check_view(&self.arena, &ty).map_err(|message| c.error(message))?;
                 ty
             }
             16 => {
@@ -308,6 +313,7 @@ impl Reader {
         })
     }
 
+    /// Reads a debug record. `strings` is the number of strings in the file.
     fn read_record(&mut self, c: &mut Cursor<'_>, strings: usize) -> Result<Record> {
         let kind = c.varint()?;
         let name = |c: &mut Cursor<'_>| Ok::<Name, Box<Diagnostic>>(Name::from_index(c.index(strings, "string")?));
@@ -454,6 +460,7 @@ impl Reader {
     }
 }
 
+/// Reads a count and as many extents or strides.
 fn read_dims(c: &mut Cursor<'_>) -> Result<Vec<i64>> {
     let count = c.count()?;
     if count > MAX_RANK {
@@ -468,6 +475,7 @@ fn read_small_dims(c: &mut Cursor<'_>) -> Result<Box<[i32]>> {
     dims.into_iter().map(|dim| i32::try_from(dim).map_err(|_| c.error(format!("dimension {dim} exceeds 32 bits")))).collect()
 }
 
+/// The state of reading a function body.
 struct BodyReader<'r> {
     reader: &'r Reader,
     table_sizes: TableSizes,
@@ -489,6 +497,7 @@ struct Frame {
 }
 
 impl BodyReader<'_> {
+    /// Reads the ops of the entry block and of all nested regions.
     fn read_body(&mut self, c: &mut Cursor<'_>, entry: Block) -> Result<()> {
         let ops = c.count()?;
         let mut stack = vec![Frame {
@@ -644,7 +653,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn varints_are_those_of_the_worked_examples() {
+    fn the_varints_in_the_descriptions_decode() {
         for (bytes, value) in [(&[0x0A][..], 5), (&[0x01, 0x02], 128), (&[0xFB, 0xFF, 0x0F], 131_071)] {
             assert_eq!(Cursor { bytes, at: 0, end: bytes.len() }.varint().expect("a varint"), value);
         }

@@ -34,13 +34,14 @@ pub fn write(module: &Module, debug: &DebugInfo) -> Result<Vec<u8>> {
     Ok(encode_container(&payloads))
 }
 
+/// Returns the file with these sections: the number and payload of each.
 fn encode_container(payloads: &[(u8, Vec<u8>)]) -> Vec<u8> {
     let mut header = MAGIC.to_vec();
     [13, 1, 0, 1].into_iter().for_each(|number| write_varint(&mut header, number));
     write_text(&mut header, DIALECT);
     write_varint(&mut header, DIALECT_OPS);
     write_varint(&mut header, payloads.len() as u64);
-    // The position of a section depends on the length of the preceding data, descriptors included.
+    // The position of a section depends on the size of the header and the descriptors, so these receive their space first.
     let mut out = vec![0; header.len() + 24 * payloads.len()];
     let mut descriptors = Vec::new();
     for (id, payload) in payloads {
@@ -81,6 +82,7 @@ fn write_varint(out: &mut Vec<u8>, value: u64) {
     out.extend(&encoded.to_le_bytes()[..further_bytes as usize + 1]);
 }
 
+/// Writes a signed number in zig-zag encoding, as a varint.
 fn write_zigzag(out: &mut Vec<u8>, value: i64) {
     write_varint(out, (value as u64) << 1 ^ (value >> 63) as u64);
 }
@@ -90,6 +92,7 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.as_bytes());
 }
 
+/// Encodes a table: count, offsets of `width` bytes each, records.
 fn encode_table(records: impl Iterator<Item = Vec<u8>>, width: usize) -> Vec<u8> {
     let (mut offsets, mut data, mut count) = (Vec::<u8>::new(), Vec::<u8>::new(), 0);
     for record in records {
@@ -104,14 +107,18 @@ fn encode_table(records: impl Iterator<Item = Vec<u8>>, width: usize) -> Vec<u8>
     out
 }
 
+/// The error for a construct that the container cannot express.
 fn unsupported_error(what: impl std::fmt::Display) -> Box<Diagnostic> {
     Diagnostic::unsupported("TI007", format!("the framed container, which is of version 13.1, cannot hold {what}"))
 }
 
+/// The state of writing a program.
 struct Writer<'a> {
     module: &'a Module,
     debug: &'a DebugInfo,
+    /// The encoded records of the type section.
     types: Vec<Vec<u8>>,
+    /// The index of each type in the type section.
     by_type: HashMap<Type, u64>,
 }
 
@@ -143,9 +150,9 @@ impl<'a> Writer<'a> {
                 out.push(12);
                 write_varint(&mut out, self.intern_type(&Type::Scalar(*pointee))?);
             }
-            Type::Tile { element: of, shape } => {
+            Type::Tile { element, shape } => {
                 out.push(13);
-                write_varint(&mut out, self.intern_type(&element_type(*of))?);
+                write_varint(&mut out, self.intern_type(&element_type(*element))?);
                 dims(&mut out, shape);
             }
             Type::TensorView { element, shape, strides, space: PointerSharing::Absent } => {
@@ -441,14 +448,16 @@ impl<'a> Writer<'a> {
 
 /// Output that is still to be written. A stack of steps replaces recursion over regions.
 enum Step {
-    /// The ops of a block from an index on. At the end of an inner block, the third field becomes the next value number, so that
-    /// later values reuse the numbers of the block's values.
+    /// The ops of a block from an index on. At the end of an inner block, the third field becomes the next value number. Later
+    /// values then reuse the numbers of the block's values.
     Ops(Block, usize, Option<u64>),
     Region(Region),
     Block(Block),
+    /// Numbers the results of an op after its regions.
     Results(base::ir::Op),
 }
 
+/// Assigns the next numbers to values.
 fn number_values(values: &[Value], numbers: &mut [u64], next: &mut u64) {
     for value in values {
         numbers[value.index()] = *next;

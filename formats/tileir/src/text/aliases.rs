@@ -1,7 +1,7 @@
 //! Writes locations in NVIDIA's debug form: each location and scope has an alias, whose definition follows the program.
 //!
-//! Aliases are numbered in NVIDIA's order: by nesting depth, then kind, then first use.
-//! Equal locations share an alias, because a reader cannot distinguish them.
+//! Aliases are numbered in NVIDIA's order: by nesting depth, then kind, then first use. Equal locations share an alias, because
+//! their texts are equal.
 
 use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 use std::collections::HashMap;
@@ -23,17 +23,19 @@ pub(super) struct Aliases<'a> {
     deduplicated_ids: &'a [Loc],
     /// The visited targets in order of first use, with their nesting depths.
     visited: Vec<(AliasTarget, usize)>,
+    /// The index in `visited` of each visited target.
     seen: HashMap<AliasTarget, usize>,
     /// The nesting depth of each scope.
     scope_depth: Vec<usize>,
     /// The nesting depth of each location.
     loc_depth: Vec<usize>,
+    /// The alias of each visited target, from [`Aliases::assign_names`].
     names: HashMap<AliasTarget, String>,
 }
 
 impl<'a> Aliases<'a> {
     pub(super) fn new(debug: &'a DebugInfo, deduplicated_ids: &'a [Loc]) -> Self {
-        // A location or scope refers only to earlier ones, so one pass in table order suffices.
+        // Locations and scopes refer only to earlier entries of their tables, so one pass in table order suffices.
         let mut scope_depth: Vec<usize> = Vec::new();
         for scope in debug.scopes.values() {
             let depth = referenced_scopes(scope).map(|part| scope_depth[part.0 as usize] + 1).max().unwrap_or(0);
@@ -58,7 +60,7 @@ impl<'a> Aliases<'a> {
         }
     }
 
-    /// Records the use of a location.
+    /// Records the use of a location, and of the locations and scopes to which the location refers.
     pub(super) fn visit(&mut self, loc: Loc) {
         let mut pending = vec![AliasTarget::Loc(self.deduplicated_ids[loc.0 as usize])];
         while let Some(target) = pending.pop() {
@@ -109,10 +111,12 @@ impl<'a> Aliases<'a> {
         let _ = write!(out, " loc({})", self.name(AliasTarget::Loc(self.deduplicated_ids[loc.0 as usize])));
     }
 
+    /// The alias of a target.
     fn name(&self, target: AliasTarget) -> &str {
         self.names.get(&target).map_or("unknown", String::as_str)
     }
 
+    /// Writes the definitions of all aliases, one per line.
     pub(super) fn write_definitions(&self, out: &mut String) {
         for (target, _) in &self.visited {
             let _ = write!(out, "{} = ", self.name(*target));

@@ -1,18 +1,18 @@
 //! Writes attributes, strings and constant data as text.
 
 use super::numbers::float_text;
-use super::preview::write_full;
-use super::types::{TypeTables, TypeText, write_separated, write_type};
+use super::preview::write_preview_attribute;
+use super::types::{TypeTables, TypeTextForm, write_separated, write_type};
 use crate::enums::WireEnum;
 use crate::module::Module;
 use crate::types::{Attribute, ConstantId, Dictionary, Type, TypeId};
 use numerics::Scalar;
 use std::fmt::Write as _;
 
-/// A constant with more elements prints as one hexadecimal string.
+/// A constant with more elements prints as one hexadecimal string, as in MLIR's printer, whose default limit is 100 too.
 const MAX_LISTED_ELEMENTS: usize = 100;
 
-/// Whether the type of a number follows the number; this depends on the attribute's position.
+/// Whether the type of a number is written after the number. The place of the attribute in the text decides this.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TypeSuffix {
     Always,
@@ -22,12 +22,14 @@ pub(super) enum TypeSuffix {
     Never,
 }
 
+/// Writes a string in quotes.
 pub(super) fn write_string(out: &mut String, text: &str) {
     out.push('"');
     write_escaped(out, text);
     out.push('"');
 }
 
+/// Writes a string with escapes for bytes that are not printable ASCII.
 fn write_escaped(out: &mut String, text: &str) {
     for byte in text.bytes() {
         match byte {
@@ -49,6 +51,7 @@ pub(super) fn write_symbol(out: &mut String, name: &str) {
     if is_identifier { out.push_str(name) } else { write_string(out, name) }
 }
 
+/// Writes optimization hints as `<sm_100 = {name = value}>`.
 pub(super) fn write_hints(out: &mut String, module: &Module, hints: &Dictionary) {
     out.push('<');
     write_separated(out, hints, ", ", |out, (key, value)| {
@@ -112,14 +115,14 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
             write_scalar_type(out, scalar(ty), Scalar::F64, suffix);
         }
         Attribute::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-        Attribute::Type(ty) => write_type(out, TypeTables::of(module), *ty, TypeText::Full),
+        Attribute::Type(ty) => write_type(out, TypeTables::new(module), *ty, TypeTextForm::Full),
         Attribute::String(text) => write_string(out, module.string(*text)),
         Attribute::Array(elements) => write_array(out, module, elements),
         Attribute::Dense { ty, data } => {
             out.push_str("dense<");
             write_elements(out, module, *data, *ty);
             out.push_str("> : ");
-            write_type(out, TypeTables::of(module), *ty, TypeText::Full);
+            write_type(out, TypeTables::new(module), *ty, TypeTextForm::Full);
         }
         Attribute::Dictionary(entries) => {
             out.push('{');
@@ -134,7 +137,7 @@ pub(super) fn write_attribute(out: &mut String, module: &Module, attribute: &Att
             out.push_str("#cuda_tile.optimization_hints");
             write_hints(out, module, entries);
         }
-        Attribute::Preview(preview) => write_full(out, TypeTables::of(module), preview),
+        Attribute::Preview(preview) => write_preview_attribute(out, TypeTables::new(module), preview),
         Attribute::MulticastReduction(kind) => {
             let _ = write!(out, "#cuda_tile.multimem_reduction_kind<{}>", kind.spelling());
         }
@@ -157,6 +160,7 @@ pub(super) fn write_array(out: &mut String, module: &Module, elements: &[Attribu
     out.push(']');
 }
 
+/// Writes the type of a number after the number, as `suffix` requires.
 fn write_scalar_type(out: &mut String, scalar: Scalar, default: Scalar, suffix: TypeSuffix) {
     if suffix == TypeSuffix::Always || (suffix == TypeSuffix::UnlessDefault && scalar != default) {
         let _ = write!(out, " : {scalar}");
@@ -171,6 +175,7 @@ pub(super) fn write_constant(out: &mut String, module: &Module, data: ConstantId
     out.push('>');
 }
 
+/// Writes the elements of a constant: one number if all are equal, a nested list, or hexadecimal bytes.
 fn write_elements(out: &mut String, module: &Module, data: ConstantId, ty: TypeId) {
     let (element, shape) = module.tile(ty);
     let Some(scalar) = element.scalar() else { return };
@@ -194,7 +199,7 @@ fn write_elements(out: &mut String, module: &Module, data: ConstantId, ty: TypeI
         if index > 0 {
             out.push_str(", ");
         }
-        // One bracket opens or closes for each dimension that begins or ends at this element.
+        // A bracket opens for each dimension that begins at this element, and closes for each dimension that ends at it.
         let (begins, ends) = count_brackets(index, shape);
         out.extend(std::iter::repeat_n('[', begins));
         write_element(out, bits);

@@ -1,11 +1,13 @@
 //! Parses the text forms in the op table, once per process. A text form describes the syntax of an op after its mnemonic:
 //!
-//! `{name}` is a field, `{name:type}` the type of an operand or result (`:one` the first of several, `:splat` the common type of
-//! all, otherwise each).
-//! `(name?…)` is present if the field is, `(!name?…)` if it is not, `(name!value?…)` if the enumeration is not `value`.
-//! `{name:attributes}` is a dictionary with an enumeration other than its first value.
-//! `{loop}`, `{window}` and `{call}` are the irregular parts of loops, tensor views and calls. All else is literal; the parser
-//! skips its spaces.
+//! - `{name}` is a field.
+//! - `{name:type}` is the type of an operand or result, or each type of several operands or results. `{name:one}` is the type of
+//!   the first of them, and `{name:splat}` their common type.
+//! - `(name?…)` is present if the field has a value, and `(!name?…)` if the field has none. `(name!value?…)` is present if the
+//!   enumeration is not `value`.
+//! - `{name:attributes}` is a dictionary with the enumeration, or nothing if the enumeration has its first value.
+//! - `{loop}`, `{window}` and `{call}` are the irregular parts of loops, tensor views and calls.
+//! - All other text is literal. The parser skips spaces in it.
 
 use crate::fields::FieldShape;
 use crate::ops::{OpInfo, Opcode};
@@ -30,6 +32,7 @@ pub enum TypeListForm {
     Splat,
 }
 
+/// A piece of a text form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
     Literal(&'static str),
@@ -41,12 +44,12 @@ pub enum Piece {
         unless: Option<u8>,
         pieces: Vec<Piece>,
     },
-    /// Spaces that the text has if a field is absent.
+    /// Spaces that the text has if a field has no value.
     Absent {
         slot: Slot,
         spaces: &'static str,
     },
-    /// ` attributes {field = …}`.
+    /// The dictionary ` attributes {field = …}`; nothing if the enumeration has its first value.
     Attributes(usize),
     Loop,
     TensorViewShape,
@@ -110,6 +113,7 @@ fn parse_group(text: &'static str) -> Option<(&'static str, &'static str, &'stat
     None
 }
 
+/// Parses the text between braces.
 fn parse_reference(info: &OpInfo, text: &str) -> Piece {
     match text.split_once(':') {
         None if text == "loop" => Piece::Loop,
@@ -129,14 +133,14 @@ fn parse_reference(info: &OpInfo, text: &str) -> Piece {
     }
 }
 
-/// The field or result with a name of the op table.
+/// Returns the field or result with this name in the op table.
 fn slot_of(info: &OpInfo, name: &str) -> Slot {
     let field = info.fields.iter().position(|field| field.name == name).map(Slot::Field);
     let result = info.results.iter().position(|result| result.field == name).map(Slot::Result);
     field.or(result).unwrap_or_else(|| panic!("{} has neither field nor result '{name}'", info.mnemonic))
 }
 
-/// The number of an enumeration value that a text form names.
+/// Returns the number of an enumeration value that a text form names.
 fn variant_number(info: &OpInfo, slot: Slot, value: &str) -> u8 {
     let Slot::Field(field) = slot else { panic!("{} compares a result", info.mnemonic) };
     let FieldShape::Enum(spellings) = info.fields[field].shape else {

@@ -11,7 +11,8 @@ pub(super) struct Cursor<'a> {
     first_line: u32,
 }
 
-pub(super) fn is_word(c: char) -> bool {
+/// Returns whether a character belongs to words.
+pub(super) fn is_word_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
@@ -76,7 +77,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn continues_with(&mut self, token: &str) -> bool {
         self.skip_space();
         let Some(after) = self.rest().strip_prefix(token) else { return false };
-        !(token.ends_with(is_word) && after.starts_with(is_word))
+        !(token.ends_with(is_word_char) && after.starts_with(is_word_char))
     }
     /// Skips `token` if the text continues with it, and returns whether it does.
     pub(super) fn skip_if_next(&mut self, token: &str) -> bool {
@@ -95,7 +96,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn peek_word(&mut self) -> &'a str {
         self.skip_space();
         let rest = self.rest();
-        &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())]
+        &rest[..rest.find(|c| !is_word_char(c)).unwrap_or(rest.len())]
     }
     /// Skips a word and returns it. `what` names the expected word in messages.
     pub(super) fn word(&mut self, what: &str) -> Result<&'a str> {
@@ -111,7 +112,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn name(&mut self, what: &str) -> Result<&'a str> {
         self.skip_space();
         let rest = self.rest();
-        let length = rest.find(|c: char| !(is_word(c) || "$.".contains(c))).unwrap_or(rest.len());
+        let length = rest.find(|c: char| !(is_word_char(c) || "$.".contains(c))).unwrap_or(rest.len());
         if length == 0 {
             return Err(self.error(format!("expected {what}")));
         }
@@ -123,7 +124,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn identifier(&mut self, sigil: char, what: &str) -> Result<&'a str> {
         self.skip_space();
         let after = self.rest().strip_prefix(sigil).ok_or_else(|| self.clone().error(format!("expected {what}")))?;
-        let length = after.find(|c: char| !(is_word(c) || "$.-".contains(c))).unwrap_or(after.len());
+        let length = after.find(|c: char| !(is_word_char(c) || "$.-".contains(c))).unwrap_or(after.len());
         if length == 0 {
             return Err(self.error(format!("expected {what}")));
         }
@@ -131,6 +132,7 @@ impl<'a> Cursor<'a> {
         Ok(&after[..length])
     }
 
+    /// Skips an integer and returns it. `what` names the expected number in messages.
     pub(super) fn integer(&mut self, what: &str) -> Result<i64> {
         self.skip_space();
         let rest = self.rest();
@@ -209,7 +211,7 @@ pub(super) fn tokens(literal: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
         let length = match first {
-            _ if is_word(first) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+            _ if is_word_char(first) => rest.find(|c| !is_word_char(c)).unwrap_or(rest.len()),
             _ if rest.starts_with("->") => 2,
             _ => first.len_utf8(),
         };

@@ -1,4 +1,4 @@
-//! The text form of Tile IR: byte for byte the output of NVIDIA's disassembler, and its parser.
+//! Prints and parses the text form of Tile IR. The printed text equals the output of NVIDIA's disassembler byte for byte.
 
 mod aliases;
 mod attributes;
@@ -21,7 +21,7 @@ pub use print::{print, print_complete};
 
 use crate::module::Module;
 
-/// A comment before the program, with properties that the disassembly lacks.
+/// Returns the first line of a `.tile` file: a comment with properties of the module that the disassembly lacks.
 pub fn header(module: &Module) -> String {
     let mut line = format!("//!tileir version {}", module.version);
     line.push_str(if module.preview { " preview" } else { "" });

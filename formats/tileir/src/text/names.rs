@@ -11,9 +11,10 @@ use base::ir::{self, Def, Operation, Region, Value};
 use numerics::Scalar;
 use std::collections::HashSet;
 
-/// The maximum number of chained `assume` ops that the name of a value reflects.
+/// The maximum number of chained `assume` ops that add to the name of a value. It bounds the length of names.
 const MAX_ASSUME_CHAIN: usize = 256;
 
+/// The name of a value in the text.
 #[derive(Clone, Debug)]
 enum Name {
     /// The result shares the name of an earlier result of its op.
@@ -26,6 +27,7 @@ enum Name {
 pub(super) struct Names(Vec<Name>);
 
 impl Names {
+    /// Names all values of a function, whose root region is `region`.
     pub(super) fn new(module: &Module, body: &Body<Op, TypeId>, region: Region) -> Names {
         let names = vec![Name::None; body.values.len()];
         let mut namer = Namer { module, body, names, used: HashSet::new(), scopes: Vec::new(), counters: Counters::default() };
@@ -64,7 +66,8 @@ impl Names {
         }
     }
 
-    /// The results of an op that share a name with the result at `index`: the index of the first, and their number.
+    /// The group of results of an op that share a name with the result at `index`. Returns the index of the first result of the
+    /// group, and the number of results in it.
     fn result_group(&self, results: &[Value], index: usize) -> (usize, usize) {
         let has_own_name = |at: usize| at == 0 || !matches!(self.0[results[at].0 as usize], Name::None);
         let start = (0..=index).rev().find(|at| has_own_name(*at)).unwrap_or(0);
@@ -98,12 +101,13 @@ struct Namer<'a> {
     names: Vec<Name>,
     /// The names of all values in scope.
     used: HashSet<String>,
-    /// The names in use per open region, innermost last.
+    /// The names in use, for each open region; the innermost region is last.
     scopes: Vec<Vec<String>>,
     counters: Counters,
 }
 
 impl Namer<'_> {
+    /// Names the values of all regions, an outer region before its nested regions.
     fn name_function(&mut self, root: Region) {
         let mut pending = vec![(root, None, Counters::default(), 0)];
         while let Some((region, parent, counters, depth)) = pending.pop() {
@@ -125,6 +129,7 @@ impl Namer<'_> {
         }
     }
 
+    /// Names the arguments and results of the blocks of a region. `parent` is the op with the region.
     fn name_region(&mut self, region: Region, parent: Option<ir::Op>) {
         for (block_index, block) in self.body.regions[region].blocks.iter().enumerate() {
             let args = &self.body.blocks[*block].args;
@@ -147,6 +152,7 @@ impl Namer<'_> {
         }
     }
 
+    /// Names the results of an op: each result that the op names, and otherwise the first result by a number.
     fn name_results(&mut self, op: ir::Op) {
         let node = &self.body.ops[op];
         for (index, result) in node.results.iter().enumerate() {
@@ -282,7 +288,7 @@ fn constant_name(module: &Module, data: crate::ConstantId, ty: TypeId) -> String
     }
 }
 
-/// The digits of a float that is an unsigned 64-bit integer, or `NaN`; none for other floats.
+/// Returns the digits of a float whose value is an unsigned 64-bit integer, or `NaN` for a NaN. Returns `None` for other floats.
 fn integer_text(value: f64) -> Option<String> {
     if value.is_nan() {
         return Some("NaN".into());

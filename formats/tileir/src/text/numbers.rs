@@ -1,5 +1,6 @@
-//! Floats as text. Invariant: printed text reads back to the same bits. A float has six digits if they suffice, otherwise as many
-//! as the format can need, otherwise hexadecimal bits.
+//! Floats as text. Invariant: printed text reads back to the same bits. The text has six digits if they identify the float.
+//! Otherwise it has as many digits as floats of the type can need. If these digits have no point, the text is the hexadecimal bits
+//! instead.
 
 use numerics::arith::Rounding;
 use numerics::{Scalar, float};
@@ -11,7 +12,7 @@ struct Decimal {
     exponent: i32,
 }
 
-/// Returns the text that NVIDIA's printer has for a float with these bits.
+/// Returns the text of a float, as NVIDIA's printer writes it.
 pub fn float_text(scalar: Scalar, bits: u64) -> String {
     let value = float::decode(scalar, bits);
     if value.is_finite() {
@@ -44,7 +45,7 @@ pub fn parse_float(scalar: Scalar, text: &str) -> Option<u64> {
     })
 }
 
-/// The number of significant bits, with the implicit leading bit.
+/// The number of significant bits of a float type, with the implicit leading bit.
 fn precision_bits(scalar: Scalar) -> u32 {
     let mantissa = scalar.float_format().map_or(0, |format| format.mantissa_bits);
     if scalar == Scalar::TF32 { 11 } else { mantissa + 1 }
@@ -80,9 +81,9 @@ fn odd_mantissa(value: f64) -> (u64, i32) {
 impl Decimal {
     /// The value with at most `limit` digits, without trailing zeros.
     ///
-    /// The function rounds like NVIDIA's printer, which uses LLVM's `APFloat::toString`. It truncates the value to the bits that
-    /// `limit` digits need, and then rounds the remaining digits half away from zero. 59 / 196 approximates log10(2), the digits
-    /// per bit.
+    /// The function rounds like NVIDIA's printer, which uses LLVM's `APFloat::toString`. The value is truncated to the bits that
+    /// `limit` digits need. The remaining digits are then rounded half away from zero. 59 / 196 approximates log10(2), the number
+    /// of digits per bit.
     fn from_float(value: f64, limit: usize) -> Decimal {
         let is_negative = value.is_sign_negative();
         let (mantissa, exponent) = odd_mantissa(value.abs());
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn six_digits_when_they_are_enough() {
+    fn floats_have_six_digits_if_these_suffice() {
         assert_eq!(f32_text(0.0), "0.000000e+00");
         assert_eq!(f32_text(-0.0), "-0.000000e+00");
         assert_eq!(f32_text(-1e30), "-1.000000e+30");
@@ -186,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn more_digits_when_needed() {
+    fn floats_have_more_digits_if_six_do_not_suffice() {
         assert_eq!(f32_text(1e-5), "9.99999974E-6");
         assert_eq!(f32_text(f32::from_bits(0xbd82_0821)), "-0.0634920672");
         assert_eq!(f32_text(3.3650794), "3.3650794");
     }
 
     #[test]
-    fn bits_when_there_are_no_digits() {
+    fn infinities_and_nans_are_hexadecimal_bits() {
         assert_eq!(f32_text(f32::NEG_INFINITY), "0xFF800000");
         assert_eq!(float_text(Scalar::F64, f64::NAN.to_bits()), "0x7FF8000000000000");
     }

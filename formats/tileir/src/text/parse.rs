@@ -1,7 +1,7 @@
-//! Parses programs.
+//! Parses programs in the text form.
 //!
-//! The parser and the printer follow the same pieces of a text form. An explicit stack holds the open blocks. A name expires at the
-//! end of the block that defines it.
+//! The parser and the printer follow the same description of an op's text, [`super::format`]. A stack of open blocks replaces
+//! recursion. A name expires at the end of the block that defines it.
 
 use super::format::{Piece, Slot, TypeListForm, pieces};
 use super::lex::{Cursor, tokens};
@@ -26,7 +26,7 @@ pub fn parse(text: &str, name: &str, first_line: u32, debug: &mut DebugInfo) -> 
     reader.parse_module()
 }
 
-/// The interned parts of a module under construction.
+/// The strings, types and constants of a module under construction. Each is stored once.
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) strings: Arena<StringId, String>,
@@ -42,6 +42,7 @@ impl Tables {
     fn type_tables(&self) -> super::types::TypeTables<'_> {
         super::types::TypeTables { strings: &self.strings, types: &self.types }
     }
+    /// Returns the id of a string, and adds the string to the module on first use.
     pub(super) fn intern_string(&mut self, text: &str) -> StringId {
         if let Some(id) = self.by_string.get(text) {
             return *id;
@@ -50,6 +51,7 @@ impl Tables {
         self.by_string.insert(text.into(), id);
         id
     }
+    /// Returns the id of a type, and adds the type to the module on first use.
     pub(super) fn intern(&mut self, ty: Type) -> TypeId {
         if let Some(id) = self.by_type.get(&ty) {
             return *id;
@@ -138,7 +140,8 @@ impl<'a> ModuleReader<'a, '_> {
         Ok(self.tables.intern_string(&name))
     }
 
-    /// Parses a function without a body. `after` is the number of entries before it.
+    /// Parses a function without a body. `implements` is true for an implementation, and false for a declaration. `after` is the
+    /// number of entry functions before the function.
     fn parse_external(&mut self, implements: bool, after: usize) -> Result<Extern> {
         let name = self.parse_symbol()?;
         let mut external = self.tables.parse_extern(&mut self.c, name, implements, after as u32)?;
@@ -197,7 +200,7 @@ impl<'a> ModuleReader<'a, '_> {
 struct BodyReader<'m, 'a, 'd> {
     module: &'m mut ModuleReader<'a, 'd>,
     body: Body<Op, TypeId>,
-    /// The values of each name. Results of one op may share a name.
+    /// The values of each name. Several results of an op may share a name.
     names: HashMap<&'a str, Vec<Value>>,
     /// The names in definition order. They expire at the end of their block.
     defined_names: Vec<&'a str>,
@@ -227,6 +230,7 @@ struct PartialOp<'a> {
 }
 
 impl<'a> BodyReader<'_, 'a, '_> {
+    /// The cursor of the module.
     fn c(&mut self) -> &mut Cursor<'a> {
         &mut self.module.c
     }
@@ -294,14 +298,14 @@ impl<'a> BodyReader<'_, 'a, '_> {
         self.body.append(frame.block, kind, [], IMPLICIT_LOC);
     }
 
-    /// Removes all names except the first `keep` names.
+    /// Removes all names except the first `keep` names in definition order.
     fn expire_names(&mut self, keep: usize) {
         for name in self.defined_names.drain(keep..) {
             self.names.remove(name);
         }
     }
 
-    /// Defines a name in the current block. `at` is its position, for the error if the name exists.
+    /// Defines a name in the current block. `at` is the position of the name, for the error if the name exists.
     fn define(&mut self, name: &'a str, at: usize, values: Vec<Value>) -> Result<()> {
         if self.names.insert(name, values).is_some() {
             return Err(self.c().error_at(at, format!("%{name} is defined twice")));
@@ -310,6 +314,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(())
     }
 
+    /// Defines the names of the results of an op.
     fn define_results(&mut self, op: ir::Op, names: &[(&'a str, usize)]) -> Result<()> {
         let results = self.body.ops[op].results.clone();
         let mut at = 0;
@@ -349,6 +354,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(attributes.into())
     }
 
+    /// Parses `%name` or `%name#1`, and returns the value.
     fn parse_operand(&mut self) -> Result<Value> {
         self.c().skip_space();
         let at = self.c().at();
@@ -395,6 +401,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok(results)
     }
 
+    /// Parses an op up to its first region. If the op has regions, pushes a frame for them.
     fn parse_op(&mut self, block: Block, stack: &mut Vec<(Frame, Vec<(&'a str, usize)>)>) -> Result<()> {
         let results = self.parse_result_names()?;
         self.c().skip_if_next("cuda_tile.");
@@ -439,7 +446,8 @@ impl<'a> BodyReader<'_, 'a, '_> {
     }
 
     /// Moves an operand from the field `mask` to the field `padding_value` if its type is not that of a mask. Reason: a load with
-    /// padding but no mask has the text form of a load with a mask, so [`Self::parse_pieces`] stores the padding as the mask.
+    /// padding but no mask has the text form of a load with a mask. [`Self::parse_pieces`] therefore stores the padding as the
+    /// mask.
     fn move_padding_from_mask(&self, partial: &mut PartialOp<'_>) {
         let info = partial.opcode.info();
         let (Some(mask), Some(padding)) = (info.field("mask"), info.field("padding_value")) else { return };
@@ -450,7 +458,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
     }
 
-    /// Builds an op from its parsed parts. Returns its result types too.
+    /// Builds an op from its parsed parts. Returns the op and its result types.
     fn complete_op(&mut self, partial: &mut PartialOp<'a>, regions: &[Region]) -> Result<(Op, Vec<TypeId>)> {
         let info = partial.opcode.info();
         let mut regions = regions.iter();
@@ -484,7 +492,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         Ok((op, types))
     }
 
-    /// Returns the result types: types in the text, or types inferred from the operands.
+    /// Returns the result types: those in the text, or types inferred from the operands.
     fn result_types(&mut self, partial: &mut PartialOp<'_>, fields: &[Option<FieldValue>]) -> Result<Vec<TypeId>> {
         let info = partial.opcode.info();
         let mut types = std::mem::take(&mut partial.result_types);
@@ -578,7 +586,8 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
     }
 
-    /// Parses an enumeration in an attribute dictionary. Without a dictionary, it has its first value.
+    /// Parses an enumeration in an attribute dictionary, and returns the number of its value. Without a dictionary, the number is
+    /// 0.
     fn parse_enum_attribute(&mut self, field: usize, partial: &PartialOp<'_>) -> Result<u8> {
         if !self.c().skip_if_next("attributes") {
             return Ok(0);
@@ -651,7 +660,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
         variant.map(|variant| variant as u8).ok_or_else(|| self.c().error_at(at, format!("expected {expected}")))
     }
 
-    /// Parses types. Checks the types of operands, and records the types of results.
+    /// Parses the types of an operand field or a result. Checks the types of operands, and records the types of results.
     fn parse_types(&mut self, slot: Slot, form: TypeListForm, partial: &mut PartialOp<'_>) -> Result<()> {
         self.c().skip_space();
         let at = self.c().at();
@@ -684,13 +693,15 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let actual_types: Vec<TypeId> = values.iter().map(|value| *self.body.ty(*value)).collect();
         if written_types != actual_types {
             let name = partial.opcode.info().fields[field].name;
-            let text = |id: &TypeId| super::types::type_text(self.module.tables.type_tables(), *id, super::types::TypeText::Short);
+            let text =
+                |id: &TypeId| super::types::type_text(self.module.tables.type_tables(), *id, super::types::TypeTextForm::Short);
             let actual_types = actual_types.iter().map(text).collect::<Vec<_>>().join(", ");
             return Err(self.c().error_at(at, format!("'{name}' is of type {actual_types}")));
         }
         Ok(())
     }
 
+    /// Whether a result stands for any number of values.
     fn is_variadic(&self, slot: Slot, partial: &PartialOp<'_>) -> bool {
         matches!(slot, Slot::Result(index) if partial.opcode.info().results[index].variadic)
     }
@@ -880,7 +891,7 @@ pub(super) fn parse_symbol(c: &mut Cursor<'_>) -> Result<String> {
         return c.string();
     }
     let rest = c.rest();
-    let length = rest.find(|c: char| !(super::lex::is_word(c) || "$.-".contains(c))).unwrap_or(rest.len());
+    let length = rest.find(|c: char| !(super::lex::is_word_char(c) || "$.-".contains(c))).unwrap_or(rest.len());
     if length == 0 {
         return Err(c.error("expected a name after '@'"));
     }
@@ -896,7 +907,7 @@ fn index_of_base(info: &crate::ops::OpInfo) -> usize {
     info.field("base").expect("the table has the base of tensor views")
 }
 
-/// The value of a field that the text omits.
+/// Returns the value of a field that the text omits, or `None` if the text must have the field.
 fn omitted_value(opcode: Opcode, name: &str, shape: FieldShape) -> Option<FieldValue> {
     if let Some(default) = Op::field_default(opcode, name) {
         return Some(default);
@@ -909,18 +920,18 @@ fn omitted_value(opcode: Opcode, name: &str, shape: FieldShape) -> Option<FieldV
         FieldShape::OptionalDictionary => FieldValue::OptionalDictionary(None),
         FieldShape::OptionalAttributes => FieldValue::OptionalAttributes(None),
         FieldShape::Bools => FieldValue::Bools(Box::default()),
-        // The text form in the op table has the value of an omitted field.
+        // The text form in the op table, such as `(overflow!none?…)`, names the value for which the text omits the field.
         FieldShape::Enum(spellings) => return implied_enum_value(opcode, name).and_then(|value| variant_number(spellings, value)),
         _ => return None,
     })
 }
 
-/// The enumeration value with a spelling.
+/// Returns the enumeration value with this spelling.
 fn variant_number(spellings: &[&str], value: &str) -> Option<FieldValue> {
     spellings.iter().position(|spelling| *spelling == value).map(|number| FieldValue::Enum(number as u8))
 }
 
-/// The enumeration value that the op's text form implies.
+/// Returns the enumeration value for which the op's text omits the field.
 fn implied_enum_value(opcode: Opcode, field: &str) -> Option<&'static str> {
     let form = opcode.info().format;
     let rest = &form[form.find(&format!("({field}!"))? + field.len() + 2..];

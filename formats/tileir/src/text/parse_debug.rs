@@ -1,4 +1,4 @@
-//! Parses locations and debug scopes. Their names may be defined anywhere in the text, usually after the program.
+//! Parses locations and debug scopes. A text may define their names, such as `#loc1`, anywhere, usually after the program.
 
 use super::lex::Cursor;
 use crate::bytecode::MAX_DEBUG_DEPTH;
@@ -18,7 +18,9 @@ pub(super) struct DebugParser<'a, 'd> {
     info: &'d mut DebugInfo,
     /// The position after the `=` of each definition.
     definition_starts: HashMap<&'a str, usize>,
+    /// The parsed definitions, by name.
     parsed: HashMap<&'a str, LocOrScope>,
+    /// The file, line and column of each name that [`Self::parse_place_or_alias`] has parsed.
     places: HashMap<&'a str, (Name, u32, u32)>,
     names: HashMap<String, Name>,
     locs: HashMap<LocData, Loc>,
@@ -38,7 +40,7 @@ impl<'a, 'd> DebugParser<'a, 'd> {
             }
             at += line.len();
         }
-        // Locations and scopes in the location table of the file keep their ids.
+        // Locations and scopes that the envelope of the file has already keep their ids.
         let names = info.names.iter().map(|(id, name)| (name.clone(), id)).collect();
         let locs = info.locs.iter().map(|(id, loc)| (loc.clone(), id)).collect();
         let scopes = info.scopes.iter().map(|(id, scope)| (scope.clone(), id)).collect();
@@ -119,8 +121,8 @@ impl<'a, 'd> DebugParser<'a, 'd> {
         Ok((self.intern_name(file), line, column))
     }
 
-    /// Parses the file, line and column inside a location with a scope. The text has them in `loc(…)`, but
-    /// they are not a location of their own.
+    /// Parses the file, line and column inside a location with a scope. The text has the form of a location, `loc(…)`, but the
+    /// program has no such location.
     fn parse_place_or_alias(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
         let mut definition_cursor = c.clone();
         if c.peek() == Some('#') {
@@ -149,10 +151,10 @@ impl<'a, 'd> DebugParser<'a, 'd> {
         Ok(place)
     }
 
-    /// Parses `#name`, or a scope or location in full.
+    /// Parses `#name`, or a scope or location without a name of its own.
     fn parse_loc_or_scope(&mut self, c: &mut Cursor<'a>) -> Result<LocOrScope> {
         if c.skip_if_next("#cuda_tile.") {
-            return self.parse_loc_or_scope_in_full(c);
+            return self.parse_unnamed_loc_or_scope(c);
         }
         c.skip_space();
         let at = c.at();
@@ -188,7 +190,7 @@ impl<'a, 'd> DebugParser<'a, 'd> {
         }
     }
 
-    fn parse_loc_or_scope_in_full(&mut self, c: &mut Cursor<'a>) -> Result<LocOrScope> {
+    fn parse_unnamed_loc_or_scope(&mut self, c: &mut Cursor<'a>) -> Result<LocOrScope> {
         let kind = c.word("a kind of scope")?;
         c.expect("<")?;
         let item = match kind {
@@ -264,6 +266,7 @@ impl<'a, 'd> DebugParser<'a, 'd> {
     }
 }
 
+/// Skips `name =`.
 fn expect_field(c: &mut Cursor<'_>, name: &str) -> Result<()> {
     c.expect(name)?;
     c.expect("=")
@@ -275,12 +278,14 @@ fn parse_line_or_column(c: &mut Cursor<'_>) -> Result<u32> {
     u32::try_from(value).map_err(|_| c.error_at(at, format!("{value} is no line or column")))
 }
 
+/// Parses `, name = number`.
 fn parse_number_field(c: &mut Cursor<'_>, name: &str) -> Result<u32> {
     c.expect(",")?;
     expect_field(c, name)?;
     parse_line_or_column(c)
 }
 
+/// Parses `, name = number` if the text has it, and otherwise returns 0.
 fn parse_optional_number_field(c: &mut Cursor<'_>, name: &str) -> Result<u32> {
     let mut ahead = c.clone();
     if ahead.skip_if_next(",") && ahead.continues_with(name) { parse_number_field(c, name) } else { Ok(0) }

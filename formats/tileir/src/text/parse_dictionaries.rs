@@ -1,5 +1,5 @@
-//! Parses dictionaries in name order, whatever the order of the text. Reason: strings and types are numbered in reading order, and
-//! written dictionaries are sorted.
+//! Parses the entries of a dictionary in name order, even if the text has another order. Reason: strings and types receive ids in
+//! the order of parsing, and the printer sorts dictionaries. The ids are therefore the same if the printed text is parsed again.
 
 use super::lex::Cursor;
 use super::parse::Tables;
@@ -32,6 +32,7 @@ impl Tables {
         self.parse_entries(c, ["{", "}"], value)
     }
 
+    /// Parses the entries between two brackets, and returns them in name order. `parse_value` parses an entry after its name.
     fn parse_entries(
         &mut self,
         c: &mut Cursor<'_>,
@@ -73,6 +74,7 @@ impl Tables {
     }
 }
 
+/// Parses the name of an entry.
 fn parse_key(c: &mut Cursor<'_>) -> Result<String> {
     if c.peek() == Some('"') { c.string() } else { c.name("a name").map(str::to_string) }
 }
@@ -98,7 +100,7 @@ fn entries_in_name_order(c: &Cursor<'_>, close: &str) -> Option<(Vec<usize>, usi
     Some((keys_and_starts.into_iter().map(|(_, at)| at).collect(), c.at()))
 }
 
-/// Skips to the end of an entry.
+/// Skips to the end of an entry: the next comma or the closing bracket `close`. Returns `None` if the text is malformed.
 fn skip_entry(c: &mut Cursor<'_>, close: &str) -> Option<()> {
     let mut open_brackets = 0u32;
     while open_brackets > 0 || !(c.continues_with(",") || c.continues_with(close)) {

@@ -1,7 +1,7 @@
 //! Parses preview content.
 //!
-//! The text is ambiguous between a negated number and a negative number, and between parentheses and a tuple of one. The parser
-//! takes `-1` as a negative number, and `(a)` as `a` in parentheses.
+//! The text is ambiguous in two places. The parser reads `-1` as a negative number, not as a negated number. It reads `(a)` as `a`
+//! in parentheses, not as a tuple of one element.
 
 use super::lex::Cursor;
 use super::parse::Tables;
@@ -16,7 +16,8 @@ use base::diag::Result;
 use numerics::Scalar;
 
 impl Tables {
-    /// Parses `n*2+m`, a number, a string, a type, a tuple, or an attribute in full.
+    /// Parses an expression such as `n*2+m`. An operand is a name, a number, a string, a type, a tuple, or an attribute with its
+    /// name.
     pub(super) fn parse_expression(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
         let mut sum = self.parse_product(c, depth)?;
         loop {
@@ -31,6 +32,7 @@ impl Tables {
         }
     }
 
+    /// Parses factors with `*`, `/` or `/+` between them.
     fn parse_product(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
         let mut product = self.parse_factor(c, depth)?;
         loop {
@@ -45,6 +47,7 @@ impl Tables {
         }
     }
 
+    /// Parses an operand of `*`, `/` and `/+`.
     fn parse_factor(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
         if depth > MAX_DEPTH {
             return Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
@@ -67,7 +70,7 @@ impl Tables {
                 Ok(if parts.len() == 1 { parts.remove(0) } else { Preview::Tuple(parts.into()) })
             }
             Some('<') => self.parse_layout(c, depth + 1),
-            Some('#') => self.parse_attribute_in_full(c, depth + 1),
+            Some('#') => self.parse_preview_attribute(c, depth + 1),
             Some('!') => Ok(Preview::ConcreteType(self.parse_type(c)?)),
             _ => {
                 let start = c.at();
@@ -110,7 +113,7 @@ impl Tables {
     }
 
     /// Parses `#cuda_tile<preview$name<…>>`.
-    pub(super) fn parse_attribute_in_full(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
+    pub(super) fn parse_preview_attribute(&mut self, c: &mut Cursor<'_>, depth: usize) -> Result<Preview> {
         if depth > MAX_DEPTH {
             return Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels")));
         }
@@ -127,7 +130,7 @@ impl Tables {
             "expr_int" => Preview::Int(c.integer("a number")?),
             "expr_var" => Preview::Var(self.parse_quoted_string(c)?),
             "expr_const_str" => Preview::ConstString(self.parse_quoted_string(c)?),
-            "expr_neg" => Preview::Neg(Box::new(self.parse_attribute_in_full(c, depth + 1)?)),
+            "expr_neg" => Preview::Neg(Box::new(self.parse_preview_attribute(c, depth + 1)?)),
             "symbolic_tuple" => Preview::Tuple(self.parse_tuple(c, depth + 1)?.into()),
             "concrete_type" => Preview::ConcreteType(self.parse_type(c)?),
             "memory_space" => Preview::MemorySpace(parse_enum(c)?),
@@ -149,9 +152,9 @@ impl Tables {
             }
             other => match other.strip_prefix("expr_").and_then(from_spelling::<ExprOp>) {
                 Some(op) => {
-                    let lhs = Box::new(self.parse_attribute_in_full(c, depth + 1)?);
+                    let lhs = Box::new(self.parse_preview_attribute(c, depth + 1)?);
                     c.expect(",")?;
-                    Preview::Binary { op, lhs, rhs: Box::new(self.parse_attribute_in_full(c, depth + 1)?) }
+                    Preview::Binary { op, lhs, rhs: Box::new(self.parse_preview_attribute(c, depth + 1)?) }
                 }
                 None => return Err(c.error_at(at, format!("unknown attribute 'preview${other}'"))),
             },
@@ -170,11 +173,11 @@ impl Tables {
         for token in ["smem", ".", "size", "="] {
             c.expect(token)?;
         }
-        let size = self.parse_attribute_in_full(c, depth)?;
+        let size = self.parse_preview_attribute(c, depth)?;
         for token in [",", "smem", ".", "alignment", "="] {
             c.expect(token)?;
         }
-        Ok((size, self.parse_attribute_in_full(c, depth)?))
+        Ok((size, self.parse_preview_attribute(c, depth)?))
     }
 
     /// Parses the extents before an element type. Symbolic extents are in brackets.
@@ -241,8 +244,8 @@ impl Tables {
         Ok(Fragment { symbols, shape, element, space, layout, map, alignment })
     }
 
-    /// Parses an optional list. With `parameters`, it has constant parameters such as `<[N: index]>`, otherwise constant arguments
-    /// such as `<[8]>`.
+    /// Parses an optional list of constant parameters such as `<[N: index]>`, or of constant arguments such as `<[8]>`.
+    /// `parameters` selects the first form.
     pub(super) fn parse_const_list(&mut self, c: &mut Cursor<'_>, parameters: bool) -> Result<Box<[Preview]>> {
         if !c.skip_if_next("<") {
             return Ok(Box::default());
@@ -279,6 +282,7 @@ impl Tables {
         Ok(Extern { name, ty, visibility: Visibility::Private, arg_attrs, const_params, implementation, loc: Loc::UNKNOWN, after })
     }
 
+    /// Parses the parameters and the result types. Returns the function type, and the attributes of each parameter.
     fn parse_signature(&mut self, c: &mut Cursor<'_>) -> Result<(TypeId, Box<[Dictionary]>)> {
         let (mut inputs, mut attributes, mut results) = (Vec::new(), Vec::new(), Vec::new());
         c.expect("(")?;
@@ -303,10 +307,11 @@ impl Tables {
         Ok((ty, attributes.into()))
     }
 
+    /// Parses the properties of an implementation after its signature.
     fn parse_implementation_clauses(&mut self, c: &mut Cursor<'_>, implementation: &mut Implementation) -> Result<()> {
         if c.skip_if_next("synchronization") {
             c.expect("=")?;
-            match self.parse_attribute_in_full(c, 0)? {
+            match self.parse_preview_attribute(c, 0)? {
                 Preview::Synchronization(threads) => implementation.synchronization = Some(threads),
                 _ => return Err(c.error("expected a synchronization before this")),
             }
@@ -333,6 +338,7 @@ impl Tables {
     }
 }
 
+/// An implementation without optional parts. The caller sets the name of the implemented function.
 fn empty_implementation() -> Implementation {
     Implementation {
         implements: StringId(0),
@@ -347,7 +353,7 @@ fn empty_implementation() -> Implementation {
     }
 }
 
-/// Returns an error if the expression nests too deeply for recursive functions.
+/// Returns the expression, or an error if it is nested deeper than [`MAX_DEPTH`]. Recursive functions rely on this limit.
 fn check_depth(c: &mut Cursor<'_>, expression: Preview) -> Result<Preview> {
     match expression.depth() > MAX_DEPTH {
         true => Err(c.error(format!("attributes are nested deeper than {MAX_DEPTH} levels"))),
@@ -355,6 +361,7 @@ fn check_depth(c: &mut Cursor<'_>, expression: Preview) -> Result<Preview> {
     }
 }
 
+/// Returns the enumeration value with this spelling.
 fn from_spelling<E: WireEnum>(word: &str) -> Option<E> {
     E::SPELLINGS.iter().position(|spelling| *spelling == word).and_then(|number| E::from_number(number as u8))
 }

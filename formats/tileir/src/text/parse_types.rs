@@ -80,7 +80,7 @@ impl Tables {
             if dims.len() > MAX_RANK {
                 return Err(c.error(format!("the most dimensions there can be are {MAX_RANK}")));
             }
-            // No space follows the separator `x`, so in the text it begins the word of the next extent or of the element type.
+            // No space follows the separator `x`, so the lexer would read `x` as the first letter of the next word.
             let Some(after) = c.rest().strip_prefix('x') else { return Err(c.error("expected 'x' after a dimension")) };
             c.set_offset(c.at() + c.rest().len() - after.len());
         }
@@ -102,7 +102,7 @@ impl Tables {
             Element::Scalar(self.parse_scalar(c)?)
         };
         c.expect(">")?;
-        check_type::tile(element, &shape).map_err(|message| c.error_at(start, message))?;
+        check_type::check_tile(element, &shape).map_err(|message| c.error_at(start, message))?;
         Ok(Type::Tile { element, shape })
     }
 
@@ -121,10 +121,11 @@ impl Tables {
         };
         let space = parse_pointer_attribute(c)?;
         c.expect(">")?;
-        check_type::tensor_view(&shape, &strides).map_err(|message| c.error_at(start, message))?;
+        check_type::check_tensor_view(&shape, &strides).map_err(|message| c.error_at(start, message))?;
         Ok(Type::TensorView { element, shape, strides: strides.into(), space })
     }
 
+    /// Parses a view after its kind, such as `partition_view`. `start` is the position of the type, for errors.
     fn parse_view(&mut self, c: &mut Cursor<'_>, kind: &str, start: usize) -> Result<Type> {
         c.expect("<")?;
         c.expect("tile")?;
@@ -165,7 +166,7 @@ impl Tables {
             }
         };
         c.expect(">")?;
-        check_type::view(&self.types, &ty).map_err(|message| c.error_at(start, message))?;
+        check_type::check_view(&self.types, &ty).map_err(|message| c.error_at(start, message))?;
         Ok(ty)
     }
 
@@ -207,7 +208,7 @@ impl Tables {
             Some('-' | '0'..='9') => self.parse_numeric_attribute(c),
             _ if c.skip_if_next("true") => Ok(Attribute::Bool(true)),
             _ if c.skip_if_next("false") => Ok(Attribute::Bool(false)),
-            Some('#') if c.continues_with("#cuda_tile<preview$") => Ok(Attribute::Preview(self.parse_attribute_in_full(c, depth)?)),
+            Some('#') if c.continues_with("#cuda_tile<preview$") => Ok(Attribute::Preview(self.parse_preview_attribute(c, depth)?)),
             Some('#') if c.skip_if_next("#cuda_tile.multimem_reduction_kind") => {
                 Ok(Attribute::MulticastReduction(parse_multicast_reduction(c)?))
             }
@@ -235,6 +236,7 @@ impl Tables {
         Ok(if scalar.is_int() { Attribute::Integer { ty, bits } } else { Attribute::Float { ty, bits } })
     }
 
+    /// Parses the predicate of an `assume`, such as `div_by<16>`.
     pub(super) fn parse_predicate(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
         c.skip_if_next("#cuda_tile.");
         let bound = |c: &mut Cursor<'_>| if c.skip_if_next("?") { Ok(None) } else { c.integer("a bound or '?'").map(Some) };
@@ -283,7 +285,7 @@ impl Tables {
         Ok((self.intern_data(data), ty))
     }
 
-    /// Parses `elements> : type`, after `dense<`. The parser reads the type first. Reason: it determines the form of the elements.
+    /// Parses `elements> : type`, after `dense<`. The type is read first, because it determines the form of the elements.
     fn parse_dense(&mut self, c: &mut Cursor<'_>) -> Result<Attribute> {
         let mut type_cursor = c.clone();
         let length = c.rest().find('>').ok_or_else(|| type_cursor.error("expected '>'"))?;
@@ -312,6 +314,7 @@ impl Tables {
         }
     }
 
+    /// Returns the id of constant data, and adds the data to the module on first use.
     fn intern_data(&mut self, data: Box<[u8]>) -> ConstantId {
         if let Some(id) = self.by_data.get(&data) {
             return *id;
@@ -322,7 +325,7 @@ impl Tables {
     }
 }
 
-/// Parses `, <multicast>`, optionally with `#cuda_tile.ptr_attr` before the bracket.
+/// Parses an optional pointer attribute: `, <multicast>`, or `, #cuda_tile.ptr_attr<multicast>`.
 fn parse_pointer_attribute(c: &mut Cursor<'_>) -> Result<PointerSharing> {
     if !c.skip_if_next(",") {
         return Ok(PointerSharing::Absent);
@@ -339,7 +342,7 @@ fn parse_pointer_attribute(c: &mut Cursor<'_>) -> Result<PointerSharing> {
     Ok(sharing)
 }
 
-/// Parses `<min>`.
+/// Parses a reduction in angle brackets, such as `<min>`.
 pub(super) fn parse_multicast_reduction(c: &mut Cursor<'_>) -> Result<MulticastReduction> {
     c.expect("<")?;
     c.skip_space();
@@ -352,6 +355,7 @@ pub(super) fn parse_multicast_reduction(c: &mut Cursor<'_>) -> Result<MulticastR
     Ok(kind)
 }
 
+/// Parses an optional `padding_value = zero,`.
 fn parse_padding(c: &mut Cursor<'_>) -> Result<Option<Padding>> {
     if !c.skip_if_next("padding_value") {
         return Ok(None);
@@ -372,7 +376,7 @@ fn parse_i32(c: &mut Cursor<'_>) -> Result<i32> {
     i32::try_from(value).map_err(|_| c.error_at(at, format!("{value} is too large")))
 }
 
-/// Parses `8x16)`, as in `tile=(8x16)`.
+/// Parses the extents in `tile=(8x16)`, after the opening parenthesis.
 fn parse_dims_in_parentheses(c: &mut Cursor<'_>) -> Result<Vec<i32>> {
     let mut dims = Vec::new();
     while !c.continues_with(")") {
@@ -388,7 +392,7 @@ fn parse_dims_in_parentheses(c: &mut Cursor<'_>) -> Result<Vec<i32>> {
     Ok(dims)
 }
 
-/// Parses `[a, b]`.
+/// Parses `[a, b]`. `item` parses an item.
 pub(super) fn parse_list<'a, T>(c: &mut Cursor<'a>, mut item: impl FnMut(&mut Cursor<'a>) -> Result<T>) -> Result<Vec<T>> {
     c.expect("[")?;
     let mut items = Vec::new();
@@ -402,6 +406,7 @@ pub(super) fn parse_list<'a, T>(c: &mut Cursor<'a>, mut item: impl FnMut(&mut Cu
     Ok(items)
 }
 
+/// Returns the bits of a number of a scalar type, or `None` if the type has no such number.
 fn number_bits(scalar: Scalar, text: &str) -> Option<u64> {
     if scalar == Scalar::I1 {
         return match text {
@@ -418,11 +423,10 @@ fn number_bits(scalar: Scalar, text: &str) -> Option<u64> {
     (-(limit / 2)..limit).contains(&value).then_some(value as u64 & scalar.mask())
 }
 
-/// The elements of a constant in the text.
+/// The elements of a constant in the text: the bits that all elements have, the bits of each element, or the bytes of the data.
 enum Elements {
     Splat(u64),
     List(Vec<u64>),
-    /// The bytes of the constant data.
     Raw(Vec<u8>),
 }
 
@@ -463,6 +467,7 @@ fn parse_element(c: &mut Cursor<'_>, scalar: Scalar) -> Result<u64> {
     number_bits(scalar, text).ok_or_else(|| c.error_at(at, format!("expected an element of type {scalar}")))
 }
 
+/// Returns the bytes of constant data with `count` elements.
 fn encode_elements(elements: Elements, scalar: Scalar, count: usize) -> std::result::Result<Box<[u8]>, String> {
     let count_error = |got: usize| format!("the type has {count} elements, and {got} are given");
     if let Elements::Raw(bytes) = elements {

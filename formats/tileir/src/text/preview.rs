@@ -1,7 +1,7 @@
 //! Writes preview content as text.
 
 use super::attributes::{TypeSuffix, write_attribute, write_string, write_symbol};
-use super::types::{TypeText, write_separated, write_shape_prefix, write_type};
+use super::types::{TypeTextForm, write_separated, write_shape_prefix, write_type};
 use crate::enums::WireEnum;
 use crate::module::Module;
 use crate::preview::{ExprOp, Extern, Fragment, Preview, PreviewType};
@@ -18,12 +18,12 @@ pub(crate) struct TypeTables<'a> {
 }
 
 impl<'a> TypeTables<'a> {
-    pub(crate) fn of(module: &'a Module) -> Self {
+    pub(crate) fn new(module: &'a Module) -> Self {
         TypeTables { strings: &module.strings, types: &module.types }
     }
 }
 
-/// The precedence of an expression's outermost operator.
+/// The precedence of an expression's outermost operator. An operator with a higher number binds more tightly.
 fn precedence(expression: &Preview) -> u32 {
     match expression {
         Preview::Binary { op: ExprOp::Add | ExprOp::Sub, .. } => 1,
@@ -33,7 +33,7 @@ fn precedence(expression: &Preview) -> u32 {
     }
 }
 
-/// Writes an expression in the form that shapes, layouts and arguments have.
+/// Writes an expression in the short form of shapes, layouts and arguments, such as `n*2+1`.
 pub(super) fn write_expression(out: &mut String, tables: TypeTables<'_>, expression: &Preview) {
     let write_operand = |out: &mut String, part: &Preview, min_precedence: u32| {
         let needs_parentheses = precedence(part) < min_precedence;
@@ -45,7 +45,7 @@ pub(super) fn write_expression(out: &mut String, tables: TypeTables<'_>, express
         Preview::Int(value) => write!(out, "{value}").expect("strings take all text"),
         Preview::Var(name) | Preview::Builtin { name, .. } => out.push_str(&tables.strings[*name]),
         Preview::ConstString(text) => write_string(out, &tables.strings[*text]),
-        Preview::ConcreteType(ty) => write_type(out, tables, *ty, TypeText::Full),
+        Preview::ConcreteType(ty) => write_type(out, tables, *ty, TypeTextForm::Full),
         Preview::Neg(inner) => {
             out.push('-');
             write_operand(out, inner, 4);
@@ -65,14 +65,14 @@ pub(super) fn write_expression(out: &mut String, tables: TypeTables<'_>, express
                 ExprOp::Mul => "*",
                 ExprOp::FloorDiv => "/",
                 ExprOp::CeilDiv => "/+",
-                // This division has no operator sign.
-                ExprOp::Div => return write_full(out, tables, expression),
+                // This division has no operator sign in the short form.
+                ExprOp::Div => return write_preview_attribute(out, tables, expression),
             };
             write_operand(out, lhs, precedence(expression));
             out.push_str(operator);
             write_operand(out, rhs, precedence(expression) + 1);
         }
-        _ => write_full(out, tables, expression),
+        _ => write_preview_attribute(out, tables, expression),
     }
 }
 
@@ -83,7 +83,7 @@ fn write_tuple(out: &mut String, tables: TypeTables<'_>, parts: &[Preview]) {
 }
 
 /// Writes an attribute with its name, such as `#cuda_tile<preview$expr_int<1>>`.
-pub(super) fn write_full(out: &mut String, tables: TypeTables<'_>, attribute: &Preview) {
+pub(super) fn write_preview_attribute(out: &mut String, tables: TypeTables<'_>, attribute: &Preview) {
     out.push_str("#cuda_tile<preview$");
     match attribute {
         Preview::Int(value) => write!(out, "expr_int<{value}>").expect("strings take all text"),
@@ -99,14 +99,14 @@ pub(super) fn write_full(out: &mut String, tables: TypeTables<'_>, attribute: &P
         }
         Preview::Binary { op, lhs, rhs } => {
             let _ = write!(out, "expr_{}<", op.spelling());
-            write_full(out, tables, lhs);
+            write_preview_attribute(out, tables, lhs);
             out.push_str(", ");
-            write_full(out, tables, rhs);
+            write_preview_attribute(out, tables, rhs);
             out.push('>');
         }
         Preview::Neg(inner) => {
             out.push_str("expr_neg<");
-            write_full(out, tables, inner);
+            write_preview_attribute(out, tables, inner);
             out.push('>');
         }
         Preview::Tuple(parts) => {
@@ -120,7 +120,7 @@ pub(super) fn write_full(out: &mut String, tables: TypeTables<'_>, attribute: &P
         }
         Preview::ConcreteType(ty) => {
             out.push_str("concrete_type<");
-            write_type(out, tables, *ty, TypeText::Full);
+            write_type(out, tables, *ty, TypeTextForm::Full);
             out.push('>');
         }
         Preview::MemorySpace(space) => write!(out, "memory_space<{}>", space.spelling()).expect("strings take all text"),
@@ -130,9 +130,9 @@ pub(super) fn write_full(out: &mut String, tables: TypeTables<'_>, attribute: &P
         Preview::Access(access) => write!(out, "access<{}>", access.spelling()).expect("strings take all text"),
         Preview::Scratch { size, alignment } => {
             out.push_str("scratch_request<smem.size = ");
-            write_full(out, tables, size);
+            write_preview_attribute(out, tables, size);
             out.push_str(", smem.alignment = ");
-            write_full(out, tables, alignment);
+            write_preview_attribute(out, tables, alignment);
             out.push('>');
         }
         Preview::ConstParam { name, ty } | Preview::Builtin { name, ty } => {
@@ -140,7 +140,7 @@ pub(super) fn write_full(out: &mut String, tables: TypeTables<'_>, attribute: &P
             let _ = write!(out, "{kind}<name = ");
             write_string(out, &tables.strings[*name]);
             out.push_str(", type = ");
-            write_type(out, tables, *ty, TypeText::Full);
+            write_type(out, tables, *ty, TypeTextForm::Full);
             out.push('>');
         }
     }
@@ -157,7 +157,7 @@ pub(super) fn write_preview_type(out: &mut String, tables: TypeTables<'_>, ty: &
         PreviewType::Tile { element, shape, symbols } => {
             out.push_str("tile<");
             write_symbolic_dims(out, tables, shape, symbols);
-            write_type(out, tables, *element, TypeText::Short);
+            write_type(out, tables, *element, TypeTextForm::Short);
             out.push('>');
         }
         PreviewType::Fragment(fragment) => write_fragment(out, tables, fragment),
@@ -169,6 +169,7 @@ pub(super) fn write_preview_type(out: &mut String, tables: TypeTables<'_>, ty: &
     }
 }
 
+/// Writes the extents before an element type. Symbolic extents are in brackets: `[n]x8x`.
 fn write_symbolic_dims(out: &mut String, tables: TypeTables<'_>, shape: &[i64], symbols: &[Preview]) {
     for (dim, symbol) in shape.iter().zip(symbols) {
         if let Preview::Int(_) = symbol {
@@ -184,7 +185,7 @@ fn write_symbolic_dims(out: &mut String, tables: TypeTables<'_>, shape: &[i64], 
 fn write_fragment(out: &mut String, tables: TypeTables<'_>, fragment: &Fragment) {
     out.push_str("preview$fragment<");
     write_symbolic_dims(out, tables, &fragment.shape, &fragment.symbols);
-    write_type(out, tables, fragment.element, TypeText::Short);
+    write_type(out, tables, fragment.element, TypeTextForm::Short);
     let _ = write!(out, ", {}, mem_layout = ", fragment.space.spelling());
     write_expression(out, tables, &fragment.layout);
     out.push_str(", fragmap = ");
@@ -215,7 +216,7 @@ pub(super) fn write_const_list(out: &mut String, tables: TypeTables<'_>, items: 
 /// Writes the type of a constant parameter. Types of the dialect have the form `!cuda_tile<…>` here.
 fn write_parameter_type(out: &mut String, tables: TypeTables<'_>, ty: TypeId) {
     match tables.types[ty].preview() {
-        Some(PreviewType::Index | PreviewType::None) | None => write_type(out, tables, ty, TypeText::Short),
+        Some(PreviewType::Index | PreviewType::None) | None => write_type(out, tables, ty, TypeTextForm::Short),
         Some(preview) => {
             out.push_str("!cuda_tile<");
             write_preview_type(out, tables, preview);
@@ -226,7 +227,7 @@ fn write_parameter_type(out: &mut String, tables: TypeTables<'_>, ty: TypeId) {
 
 /// Writes a function without a body, up to its location.
 pub(super) fn write_extern(out: &mut String, module: &Module, function: &Extern) {
-    let tables = TypeTables::of(module);
+    let tables = TypeTables::new(module);
     out.push_str(function.mnemonic());
     out.push_str(if function.implementation.is_none() { " extern " } else { " " });
     write_symbol(out, module.string(function.name));
@@ -244,13 +245,14 @@ pub(super) fn write_extern(out: &mut String, module: &Module, function: &Extern)
     }
 }
 
+/// Writes the parameters and the result types of a function without a body.
 fn write_arguments(out: &mut String, module: &Module, function: &Extern) {
-    let tables = TypeTables::of(module);
+    let tables = TypeTables::new(module);
     let Type::Function { inputs, results } = module.ty(function.ty) else { return };
     out.push('(');
     for (i, input) in inputs.iter().enumerate() {
         let _ = write!(out, "{}%arg{i}: ", if i > 0 { ", " } else { "" });
-        write_type(out, tables, *input, TypeText::Short);
+        write_type(out, tables, *input, TypeTextForm::Short);
         if let Some(entries) = function.arg_attrs.get(i).filter(|entries| !entries.is_empty()) {
             out.push(' ');
             write_attribute(out, module, &Attribute::Dictionary(entries.clone()), TypeSuffix::Never);
@@ -262,16 +264,17 @@ fn write_arguments(out: &mut String, module: &Module, function: &Extern) {
     }
     let (open, close) = if results.len() == 1 { (" -> ", "") } else { (" -> (", ")") };
     out.push_str(open);
-    write_separated(out, results, ", ", |out, result| write_type(out, tables, *result, TypeText::Short));
+    write_separated(out, results, ", ", |out, result| write_type(out, tables, *result, TypeTextForm::Short));
     out.push_str(close);
 }
 
+/// Writes the properties of an implementation after its signature.
 fn write_implementation(out: &mut String, module: &Module, function: &Extern) {
     let Some(implementation) = &function.implementation else { return };
-    let tables = TypeTables::of(module);
+    let tables = TypeTables::new(module);
     if let Some(threads) = implementation.synchronization {
         out.push_str(" synchronization = ");
-        write_full(out, tables, &Preview::Synchronization(threads));
+        write_preview_attribute(out, tables, &Preview::Synchronization(threads));
     }
     if let Some(names) = &implementation.arch {
         out.push_str(" arch = [");
@@ -280,9 +283,9 @@ fn write_implementation(out: &mut String, module: &Module, function: &Extern) {
     }
     if let Some((size, alignment)) = &implementation.scratch {
         out.push_str(" scratch {smem.size = ");
-        write_full(out, tables, size);
+        write_preview_attribute(out, tables, size);
         out.push_str(", smem.alignment = ");
-        write_full(out, tables, alignment);
+        write_preview_attribute(out, tables, alignment);
         out.push('}');
     }
     let mut entries: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! Prints programs.
+//! Prints programs in the form of NVIDIA's disassembler.
 
 use super::aliases::Aliases;
 use super::attributes::{
@@ -7,7 +7,7 @@ use super::attributes::{
 use super::format::{Piece, Slot, TypeListForm, pieces};
 use super::names::Names;
 use super::preview::{write_const_list, write_extern};
-use super::types::{TypeTables, TypeText, write_separated, write_type};
+use super::types::{TypeTables, TypeTextForm, write_separated, write_type};
 use crate::enums::Visibility;
 use crate::fields::{FieldRef, FieldShape};
 use crate::module::{Function, Global, Module};
@@ -35,12 +35,13 @@ enum Terminators {
     Written,
 }
 
+/// Returns the text of a program, with locations if `debug` is given.
 fn print_with(module: &Module, debug: Option<&DebugInfo>, terminators: Terminators) -> String {
     let deduplicated_debug = debug.map(DebugInfo::deduplicated);
     let mut aliases = deduplicated_debug.as_ref().map(|(debug, deduplicated_ids)| Aliases::new(debug, deduplicated_ids));
     if let Some(aliases) = &mut aliases {
         visit_locations(module, aliases, terminators);
-        // NVIDIA also names the location of the module op, which the text omits. The location is unknown, and its name comes last.
+        // NVIDIA also numbers the location of the module op, although the text omits the op. This unknown location comes last.
         aliases.visit(Loc::UNKNOWN);
         aliases.assign_names();
     }
@@ -71,6 +72,7 @@ fn print_with(module: &Module, debug: Option<&DebugInfo>, terminators: Terminato
     out
 }
 
+/// Records the locations of a program in `aliases`, in the order of the text.
 fn visit_locations(module: &Module, aliases: &mut Aliases<'_>, terminators: Terminators) {
     for global in &module.globals {
         aliases.visit(global.loc);
@@ -97,12 +99,12 @@ fn visit_locations(module: &Module, aliases: &mut Aliases<'_>, terminators: Term
 fn push_ops(stack: &mut Vec<ir::Op>, function: &Function, region: Region, parent: Option<&Op>, terminators: Terminators) {
     for block in function.body.regions[region].blocks.iter().rev() {
         let ops = &function.body.blocks[*block].ops;
-        stack.extend(ops[..printed_ops(function, *block, parent, terminators)].iter().rev());
+        stack.extend(ops[..printed_op_count(function, *block, parent, terminators)].iter().rev());
     }
 }
 
 /// The number of printed ops of a block, without an elided terminator.
-fn printed_ops(function: &Function, block: Block, parent: Option<&Op>, terminators: Terminators) -> usize {
+fn printed_op_count(function: &Function, block: Block, parent: Option<&Op>, terminators: Terminators) -> usize {
     let ops = &function.body.blocks[block].ops;
     let last = ops.last().map(|op| &function.body.ops[*op].kind);
     let is_implied = match (parent, last) {
@@ -129,7 +131,7 @@ fn write_global(out: &mut String, module: &Module, global: &Global) {
     out.push(' ');
     write_constant(out, module, global.value, global.ty);
     out.push_str(" : ");
-    write_type(out, TypeTables::of(module), global.ty, TypeText::Short);
+    write_type(out, TypeTables::new(module), global.ty, TypeTextForm::Short);
 }
 
 /// Writes the location of an op, if locations are printed, and the line end.
@@ -150,7 +152,7 @@ struct Printer<'a> {
     out: String,
 }
 
-/// Pending output. An explicit stack holds it, because the program decides the nesting depth.
+/// Output that is still to be printed. A stack of steps replaces recursion, because the program decides the nesting depth.
 enum Step {
     Ops { block: Block, next: usize, end: usize, indent: usize },
     Line { text: &'static str, indent: usize },
@@ -169,7 +171,7 @@ impl Printer<'_> {
         }
         self.out.push_str(" {\n");
         let block = function.body.block_of(function.region);
-        let end = printed_ops(function, block, None, self.terminators);
+        let end = printed_op_count(function, block, None, self.terminators);
         let mut steps = vec![Step::Ops { block, next: 0, end, indent: 1 }];
         while let Some(step) = steps.pop() {
             self.print_step(step, &mut steps);
@@ -205,6 +207,7 @@ impl Printer<'_> {
         self.out.extend(std::iter::repeat_n("  ", indent));
     }
 
+    /// Prints the line of an op, and pushes the steps that print its regions.
     fn print_op(&mut self, op: ir::Op, indent: usize, steps: &mut Vec<Step>) {
         let function = self.function;
         let node = &function.body.ops[op];
@@ -248,7 +251,7 @@ impl Printer<'_> {
     /// Pushes the steps that print the blocks of a region.
     fn push_region(&self, region: Region, parent: &Op, indent: usize, steps: &mut Vec<Step>) {
         for block in self.function.body.regions[region].blocks.iter().rev() {
-            let end = printed_ops(self.function, *block, Some(parent), self.terminators);
+            let end = printed_op_count(self.function, *block, Some(parent), self.terminators);
             steps.push(Step::Ops { block: *block, next: 0, end, indent: indent + 1 });
         }
     }
@@ -262,7 +265,7 @@ impl Printer<'_> {
             self.out.push_str(if i > 0 { ", " } else { "" });
             self.print_value(*arg);
             self.out.push_str(": ");
-            self.ty(*self.function.body.ty(*arg));
+            self.print_type(*self.function.body.ty(*arg));
             if let Some(entries) = attributes.get(i).filter(|entries| !entries.is_empty()) {
                 self.out.push(' ');
                 write_attribute(&mut self.out, self.module, &Attribute::Dictionary(entries.clone()), TypeSuffix::Never);
@@ -283,8 +286,8 @@ impl Printer<'_> {
     }
 
     /// Prints a type in the short form.
-    fn ty(&mut self, ty: TypeId) {
-        write_type(&mut self.out, TypeTables::of(self.module), ty, TypeText::Short);
+    fn print_type(&mut self, ty: TypeId) {
+        write_type(&mut self.out, TypeTables::new(self.module), ty, TypeTextForm::Short);
     }
 
     /// Prints an op according to the pieces of its text form.
@@ -328,7 +331,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The values of an operand field or of a result.
+    /// The values of an operand field or of a result. A field that is no operand has none.
     fn slot_values(&self, slot: Slot, view: &OpView<'_>) -> Vec<Value> {
         match slot {
             Slot::Result(index) => {
@@ -348,6 +351,7 @@ impl Printer<'_> {
         }
     }
 
+    /// Prints the types of the values of a field or result.
     fn print_types(&mut self, slot: Slot, form: TypeListForm, view: &OpView<'_>) {
         let mut types: Vec<TypeId> = self.slot_values(slot, view).iter().map(|value| *self.function.body.ty(*value)).collect();
         match form {
@@ -357,7 +361,7 @@ impl Printer<'_> {
             TypeListForm::Splat => {}
         }
         let module = self.module;
-        write_separated(&mut self.out, &types, ", ", |out, ty| write_type(out, TypeTables::of(module), *ty, TypeText::Short));
+        write_separated(&mut self.out, &types, ", ", |out, ty| write_type(out, TypeTables::new(module), *ty, TypeTextForm::Short));
     }
 
     fn print_field(&mut self, field: FieldRef<'_>, info: &FieldInfo, view: &OpView<'_>) {
@@ -416,7 +420,7 @@ impl Printer<'_> {
                 self.out.push_str(", step ");
                 self.print_value(*step);
                 self.out.push_str(") : ");
-                self.ty(*body.ty(args[0]));
+                self.print_type(*body.ty(args[0]));
                 self.out.push(' ');
                 (init_values, &args[1..])
             }
@@ -442,7 +446,9 @@ impl Printer<'_> {
             self.out.push_str(if i == 0 { opening } else { separator });
             let types: Vec<TypeId> = values.iter().map(|value| *body.ty(*value)).collect();
             let module = self.module;
-            write_separated(&mut self.out, &types, ", ", |out, ty| write_type(out, TypeTables::of(module), *ty, TypeText::Short));
+            write_separated(&mut self.out, &types, ", ", |out, ty| {
+                write_type(out, TypeTables::new(module), *ty, TypeTextForm::Short)
+            });
             self.out.push_str(closing);
         }
     }
@@ -457,7 +463,7 @@ impl Printer<'_> {
             Attribute::Preview(preview) => Some(preview.clone()),
             _ => None,
         });
-        write_const_list(&mut self.out, TypeTables::of(module), &arguments.collect::<Vec<_>>());
+        write_const_list(&mut self.out, TypeTables::new(module), &arguments.collect::<Vec<_>>());
         self.out.push('(');
         self.print_values(operands);
         self.out.push(')');
@@ -473,7 +479,7 @@ impl Printer<'_> {
         }
         self.out.push_str(" : (");
         let type_ids = |values: &[Value]| values.iter().map(|value| *function.body.ty(*value)).collect::<Vec<TypeId>>();
-        let write_full_type = |out: &mut String, ty: &TypeId| write_type(out, TypeTables::of(module), *ty, TypeText::Full);
+        let write_full_type = |out: &mut String, ty: &TypeId| write_type(out, TypeTables::new(module), *ty, TypeTextForm::Full);
         write_separated(&mut self.out, &type_ids(operands), ", ", write_full_type);
         let results = type_ids(&node.results);
         let (open, close) = if results.len() == 1 { (") -> ", "") } else { (") -> (", ")") };
@@ -509,22 +515,23 @@ impl Printer<'_> {
         let first_dynamic = dynamic_shape.iter().chain(dynamic_strides.iter()).next();
         for (i, value) in base_with_attribute.into_iter().chain(first_dynamic).enumerate() {
             self.out.push_str(if i > 0 { ", " } else { "" });
-            self.ty(*function.body.ty(*value));
+            self.print_type(*function.body.ty(*value));
         }
         if base_with_attribute.or(first_dynamic).is_some() {
             self.out.push_str(" -> ");
         }
-        self.ty(ty);
+        self.print_type(ty);
     }
 }
 
-/// An op with its fields extracted.
+/// An op, the values of its fields, and the fields' rows in the op table.
 struct OpView<'a> {
     op: ir::Op,
     fields: &'a [FieldRef<'a>],
     infos: &'static [FieldInfo],
 }
 
+/// Writes `[a, b]`.
 fn write_list<T: std::fmt::Display>(out: &mut String, values: &[T]) {
     out.push('[');
     write_separated(out, values, ", ", |out, value| write!(out, "{value}").expect("strings take all text"));

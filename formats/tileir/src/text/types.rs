@@ -10,24 +10,25 @@ use std::fmt::Write as _;
 
 /// The form of a type's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TypeText {
+pub enum TypeTextForm {
     /// The disassembly form: `tile<8xf32>`.
     Short,
     /// The form of messages, where the outermost type names its dialect: `!cuda_tile.tile<8xf32>`.
     Full,
 }
 
-pub(crate) fn type_text(tables: TypeTables<'_>, id: TypeId, form: TypeText) -> String {
+/// Returns the text of a type.
+pub(crate) fn type_text(tables: TypeTables<'_>, id: TypeId, form: TypeTextForm) -> String {
     let mut out = String::new();
     write_type(&mut out, tables, id, form);
     out
 }
 
-pub(crate) fn write_type(out: &mut String, tables: TypeTables<'_>, id: TypeId, form: TypeText) {
+pub(crate) fn write_type(out: &mut String, tables: TypeTables<'_>, id: TypeId, form: TypeTextForm) {
     let ty = &tables.types[id];
     let has_no_dialect =
         matches!(ty, Type::Scalar(_) | Type::Function { .. } | Type::Preview(PreviewType::Index | PreviewType::None));
-    if form == TypeText::Full && !has_no_dialect {
+    if form == TypeTextForm::Full && !has_no_dialect {
         out.push_str("!cuda_tile.");
     }
     match ty {
@@ -59,7 +60,7 @@ pub(crate) fn write_type(out: &mut String, tables: TypeTables<'_>, id: TypeId, f
         Type::PartitionView { tile, tensor, dim_map, padding } => {
             write_view_start(out, "partition_view", tile);
             write_padding(out, *padding);
-            write_type(out, tables, *tensor, TypeText::Short);
+            write_type(out, tables, *tensor, TypeTextForm::Short);
             write_dim_map(out, dim_map);
         }
         Type::StridedView { tile, traversal, tensor, dim_map, padding } => {
@@ -68,13 +69,13 @@ pub(crate) fn write_type(out: &mut String, tables: TypeTables<'_>, id: TypeId, f
             write_separated(out, traversal, ",", |out, stride| write!(out, "{stride}").expect("strings take all text"));
             out.push_str("], ");
             write_padding(out, *padding);
-            write_type(out, tables, *tensor, TypeText::Short);
+            write_type(out, tables, *tensor, TypeTextForm::Short);
             write_dim_map(out, dim_map);
         }
         Type::GatherScatterView { tile, tensor, sparse_dim, padding } => {
             write_view_start(out, "gather_scatter_view", tile);
             write_padding(out, *padding);
-            write_type(out, tables, *tensor, TypeText::Short);
+            write_type(out, tables, *tensor, TypeTextForm::Short);
             let _ = write!(out, ", sparse_dim={sparse_dim}>");
         }
         Type::Function { inputs, results } => write_function(out, tables, inputs, results),
@@ -83,15 +84,16 @@ pub(crate) fn write_type(out: &mut String, tables: TypeTables<'_>, id: TypeId, f
     }
 }
 
+/// Writes a function type.
 fn write_function(out: &mut String, tables: TypeTables<'_>, inputs: &[TypeId], results: &[TypeId]) {
     out.push('(');
-    write_separated(out, inputs, ", ", |out, input| write_type(out, tables, *input, TypeText::Full));
+    write_separated(out, inputs, ", ", |out, input| write_type(out, tables, *input, TypeTextForm::Full));
     out.push_str(") -> ");
     let is_single = matches!(results, [result] if !matches!(tables.types[*result], Type::Function { .. }));
     if !is_single {
         out.push('(');
     }
-    write_separated(out, results, ", ", |out, result| write_type(out, tables, *result, TypeText::Full));
+    write_separated(out, results, ", ", |out, result| write_type(out, tables, *result, TypeTextForm::Full));
     if !is_single {
         out.push(')');
     }
@@ -105,6 +107,7 @@ fn write_pointer(out: &mut String, pointer: Pointer) {
     out.push('>');
 }
 
+/// Writes an extent or stride, or `?` if it is dynamic.
 fn write_dim(out: &mut String, dim: i64) {
     if dim == DYNAMIC {
         out.push('?');
@@ -121,6 +124,7 @@ pub(super) fn write_shape_prefix(out: &mut String, dims: &[i64]) {
     }
 }
 
+/// Writes the name and the tile shape of a view type.
 fn write_view_start(out: &mut String, name: &str, tile: &[i32]) {
     let _ = write!(out, "{name}<tile=(");
     write_separated(out, tile, "x", |out, dim| write!(out, "{dim}").expect("strings take all text"));
@@ -133,6 +137,7 @@ fn write_padding(out: &mut String, padding: Option<Padding>) {
     }
 }
 
+/// Writes the dimension map, unless it is the identity, and closes the type.
 fn write_dim_map(out: &mut String, dim_map: &[i32]) {
     if !dim_map.iter().copied().eq(0..dim_map.len() as i32) {
         out.push_str(", dim_map=[");
@@ -142,6 +147,7 @@ fn write_dim_map(out: &mut String, dim_map: &[i32]) {
     out.push('>');
 }
 
+/// Writes items with a separator between them.
 pub(crate) fn write_separated<T>(out: &mut String, items: &[T], separator: &str, mut write_item: impl FnMut(&mut String, &T)) {
     for (i, item) in items.iter().enumerate() {
         if i > 0 {

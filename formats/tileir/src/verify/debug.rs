@@ -35,7 +35,7 @@ pub(super) fn check_scope_kinds(debug: &DebugInfo) -> Check {
     scopes.into_iter().try_for_each(require_local_scope)
 }
 
-/// Checks the location of an entry: it is no call site, and its scope, if any, is the subprogram with the name of the entry.
+/// Checks the location of an entry. The location is no call site. Its scope, if any, is the subprogram with the name of the entry.
 pub(super) fn check_entry(module: &Module, function: &Function, debug: &DebugInfo) -> Check {
     match &debug.locs[function.loc] {
         LocData::CallSite { .. } => {
@@ -94,7 +94,7 @@ pub(super) struct Subprograms(Vec<Option<Scope>>);
 
 impl Subprograms {
     pub(super) fn new(debug: &DebugInfo) -> Self {
-        // A scope or location refers only to earlier ones, so one pass in table order suffices.
+        // Scopes and locations refer only to earlier entries of their tables, so one pass in table order suffices.
         let mut scopes: Vec<Option<Scope>> = Vec::new();
         for (id, scope) in debug.scopes.iter() {
             scopes.push(match scope {

@@ -7,8 +7,8 @@ use base::ir::Value;
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 use numerics::Scalar;
 
-/// Checks that the types of pointers, values, masks and padding match. NVIDIA's verifier checks this match directly after the type
-/// relations of the op, so this verifier does too.
+/// Checks that the types of pointers, values, masks and padding match. As in NVIDIA's verifier, this check comes directly after the
+/// type relations of the op table.
 pub(super) fn check_types_match(view: &OpView<'_, '_>) -> Check {
     let have_same_shape = |a: Value, b: Value| view.tile(a).1 == view.tile(b).1;
     let points_to = |pointer: Value, value: Value| {
@@ -58,6 +58,7 @@ pub(super) fn check_store_ordering(ordering: MemoryOrdering, scope: Option<Memor
     check_scope(ordering, scope, "store")
 }
 
+/// Checks that an access has a memory scope if, and only if, it is not weak.
 fn check_scope(ordering: MemoryOrdering, scope: Option<MemoryScope>, what: &str) -> Check {
     match (ordering, scope) {
         (MemoryOrdering::Weak, Some(_)) => Err(format!("weak {what} must not have memory scope")),
@@ -73,6 +74,7 @@ fn check_atomic_ordering(ordering: MemoryOrdering) -> Check {
     Ok(())
 }
 
+/// Checks that an atomic operation supports an element type.
 fn check_atomic_mode(mode: AtomicMode, element: Element) -> Check {
     use AtomicMode::{Add, AddF, And, Max, Min, Or, UMax, UMin, Xchg, Xor};
     use Scalar::{BF16, F16, F32, F64, I32, I64};
@@ -94,6 +96,7 @@ fn element_text(element: Element) -> String {
     }
 }
 
+/// Checks that pointers point to the element type of a value. `name` names the value in messages.
 fn check_pointee(view: &OpView<'_, '_>, pointers: Value, value: Value, name: &str) -> Check {
     let pointee = view.tile(pointers).0.pointee().map(Element::Scalar);
     let element = view.tile(value).0;
@@ -138,6 +141,7 @@ pub(super) fn check_atomic(view: &OpView<'_, '_>) -> Check {
     }
 }
 
+/// Checks the rules of an atomic reduction through a view.
 fn check_atomic_view(
     view: &OpView<'_, '_>,
     ordering: MemoryOrdering,
@@ -220,7 +224,7 @@ fn check_inbounds_length(inbounds: &[bool], index: &[Value]) -> Check {
     Ok(())
 }
 
-/// Checks that the pointer of an op other than a multimem op is not multicast.
+/// Checks that pointers are not multicast, because only multimem ops may access multicast memory.
 pub(super) fn check_not_multicast(view: &OpView<'_, '_>, pointers: Value, message: &str) -> Check {
     match view.tile(pointers).0 {
         Element::Ptr(pointer) if pointer.space == PointerSharing::Multicast => Err(message.into()),
@@ -267,6 +271,7 @@ pub(super) fn check_single_device_view(view: &OpView<'_, '_>, target: Value) -> 
     }
 }
 
+/// Checks that the indices are scalars of one type.
 fn check_scalar_indices(view: &OpView<'_, '_>, index: &[Value]) -> Check {
     if let Some(non_scalar) = index.iter().find(|index| !view.tile(**index).1.is_empty()) {
         return Err(format!("expected index type to be a scalar tile, got {}", view.quoted_type(view.type_id(*non_scalar))));
@@ -280,6 +285,7 @@ fn check_scalar_indices(view: &OpView<'_, '_>, index: &[Value]) -> Check {
     Ok(())
 }
 
+/// Checks the indices of an access through a gather/scatter view: one tile of row indices, and scalars.
 fn check_gather_indices(view: &OpView<'_, '_>, index: &[Value], tile: &[i32], sparse_dim: usize) -> Check {
     let (_, shape) = view.tile(index[sparse_dim]);
     if shape.len() != 1 {
@@ -356,11 +362,13 @@ pub(super) fn check_make_view(view: &OpView<'_, '_>, tensor: Value) -> Check {
     Ok(())
 }
 
+/// Checks the alignment of an `alloca`.
 pub(super) fn check_alloca(view: &OpView<'_, '_>, alignment: i64) -> Check {
     if alignment <= 0 || alignment & (alignment - 1) != 0 {
         return Err("'alignment' must be power of two".into());
     }
     let Some(pointee) = view.result_tile().0.pointee() else { return Ok(()) };
+    // As in NVIDIA's verifier, tf32 has 19 bits, and so a size of two bytes.
     let bits = if pointee == Scalar::TF32 { 19 } else { pointee.bits() };
     let size = if pointee == Scalar::I1 { 1 } else { i64::from(bits / 8) };
     if alignment < size {

@@ -1,9 +1,11 @@
-//! The rules of a whole program, in NVIDIA's order and wording.
+//! The verifier of a whole program. It checks rules in the order of NVIDIA's verifier, and its messages have NVIDIA's wording.
 //!
 //! The verifier visits ops outermost first. For each op it checks the number of results, the parent, and the type constraints of
-//! operands and results. The rules of the op table and the op's own rule follow ([`ops`]). After the regions of an op, the verifier
-//! checks the rules about them ([`regions`]).
-//! Then it checks a function's debug scopes ([`debug`]), and finally the program's symbols. It stops at the first violation.
+//! operands and results. The rules of the op table and the op's own rule follow ([`ops`]). After it has visited the regions of an
+//! op, the verifier checks the rules about these regions ([`regions`]).
+//!
+//! After the ops of a function, the verifier checks the debug scopes of the function ([`debug`]). The symbols of the program are
+//! last. The verifier stops at the first violation.
 
 mod debug;
 mod memory;
@@ -16,7 +18,7 @@ mod shapes;
 use crate::enums::{Visibility, WireEnum};
 use crate::module::{Function, Module};
 use crate::ops::{Effects, Op, Opcode, Rule, RuleKind};
-use crate::text::types::{TypeTables, TypeText, type_text};
+use crate::text::types::{TypeTables, TypeTextForm, type_text};
 use crate::types::{Element, Type, TypeId};
 use base::entity::Entity;
 use base::ir::{self, Block, Operation, Region, Value};
@@ -35,7 +37,7 @@ pub struct Failure {
 /// The values of one operand or result.
 type Values = SmallVec<[Value; 4]>;
 
-/// The result of a check. The error message does not have the name of the op.
+/// The result of a check. The error message does not contain the name of the op; [`Checker::failure`] adds the name.
 type Check<T = ()> = Result<T, String>;
 
 /// Checks the structural invariants: ids are in range, types and constants are well-formed, and bodies are trees. A module that
@@ -81,13 +83,13 @@ pub fn verify(module: &Module, debug: &DebugInfo) -> Result<(), Failure> {
     module.functions.iter().try_for_each(|function| check_get_globals(module, function, &globals))
 }
 
-/// Checks the limits of bytecode, after the language rules.
+/// Checks that bytecode can express a program that obeys the language rules: each parameter of an entry must be a tile.
 pub fn check_expressible(module: &Module) -> Result<(), Failure> {
     for function in &module.functions {
         for (i, param) in function.params().iter().enumerate() {
             let id = *function.body.ty(*param);
             if module.ty(id).tile().is_none() {
-                let got = type_text(TypeTables::of(module), id, TypeText::Full);
+                let got = type_text(TypeTables::new(module), id, TypeTextForm::Full);
                 let message = format!(
                     "unsupported type in bytecode for entry argument #{i}: '{got}'; expected a rank-0 !cuda_tile.tile type"
                 );
@@ -98,6 +100,7 @@ pub fn check_expressible(module: &Module) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Checks that no two globals or functions have the same name.
 fn check_unique_symbols(module: &Module) -> Result<(), Failure> {
     let globals = module.globals.iter().map(|global| (global.name, global.loc));
     let functions = module.functions.iter().map(|function| (function.name, function.loc));
@@ -134,7 +137,7 @@ fn check_get_globals(module: &Module, function: &Function, globals: &HashMap<&st
     Ok(())
 }
 
-/// Checks one function.
+/// The state of checking a function.
 struct Checker<'a> {
     module: &'a Module,
     function: &'a Function,
@@ -157,6 +160,7 @@ struct BlockContext {
 /// A block being checked.
 struct Frame {
     block: Block,
+    /// The index of the next op in the block.
     next_op: usize,
     context: BlockContext,
     /// The op to finish after this block, if the block is the last of the op's blocks.
@@ -198,6 +202,7 @@ impl<'a> Checker<'a> {
         Failure { message: format!("'cuda_tile.{}' op {message}", node.kind.mnemonic()), loc: node.loc }
     }
 
+    /// Checks the type, the attributes and the location of an entry.
     fn check_entry(&self, block: Block, debug: &DebugInfo) -> Check {
         if self.body.blocks[block].ops.is_empty() {
             return Err("expects a non-empty block".into());
@@ -256,6 +261,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
+    /// Checks that the last op of a block, if it has one, is a terminator.
     fn check_terminator(&self, block: Block) -> Result<(), Failure> {
         match self.body.blocks[block].ops.last() {
             Some(op) if !self.body.ops[*op].kind.is_terminator() => {
@@ -279,11 +285,13 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
+    /// Whether no op in a region has side effects.
     fn region_is_effect_free(&self, region: Region) -> bool {
         let blocks = self.body.regions[region].blocks.iter();
         blocks.flat_map(|block| &self.body.blocks[*block].ops).all(|op| self.effect_free[op.index()])
     }
 
+    /// Checks the rules of an op that come before its regions.
     fn check_op(&self, op: ir::Op, is_last: bool, context: BlockContext) -> Result<(), Failure> {
         let node = &self.body.ops[op];
         let view = OpView { checker: self, node };
@@ -321,7 +329,7 @@ impl RuleKind {
     }
 }
 
-/// One op, with the types of its values.
+/// An op, and the checker of its function, which has the types of the op's values.
 struct OpView<'c, 'a> {
     checker: &'c Checker<'a>,
     node: &'a ir::OpNode<Op>,
@@ -349,7 +357,7 @@ impl<'a> OpView<'_, 'a> {
     }
     /// The text of a type in messages, in quotes.
     fn quoted_type(&self, id: TypeId) -> String {
-        format!("'{}'", type_text(TypeTables::of(self.checker.module), id, TypeText::Full))
+        format!("'{}'", type_text(TypeTables::new(self.checker.module), id, TypeTextForm::Full))
     }
     fn quoted_types(&self, ids: &[TypeId]) -> String {
         ids.iter().map(|id| self.quoted_type(*id)).collect::<Vec<_>>().join(", ")
@@ -370,6 +378,7 @@ impl<'a> OpView<'_, 'a> {
         })
     }
 
+    /// Checks that the enclosing op is one that the op table allows.
     fn check_parent(&self, context: BlockContext) -> Check {
         let info = self.node.kind.opcode().info();
         let Some(rule) = info.rules.iter().find(|rule| rule.kind == RuleKind::Parent) else { return Ok(()) };
@@ -402,6 +411,7 @@ impl<'a> OpView<'_, 'a> {
         }
     }
 
+    /// Checks the ranges of attributes and the type constraints of operands and results.
     fn check_constraints(&self) -> Check {
         let info = self.node.kind.opcode().info();
         ops::check_attribute_ranges(&self.node.kind)?;
@@ -436,7 +446,7 @@ impl<'a> OpView<'_, 'a> {
         Ok(())
     }
 
-    /// The values of the operand or result called `name`.
+    /// The values of the operand or result with this name in NVIDIA's messages.
     fn values_of(&self, name: &str) -> Values {
         let info = self.node.kind.opcode().info();
         if let Some(index) = info.results.iter().position(|result| result.name == name) {
@@ -479,6 +489,7 @@ impl<'a> OpView<'_, 'a> {
         })
     }
 
+    /// Returns whether a rule of the op table holds for the op.
     fn rule_holds(&self, rule: &Rule) -> bool {
         let value_groups: SmallVec<[Values; 4]> = rule.names.iter().map(|name| self.values_of(name)).collect();
         let first_values = || value_groups.iter().filter_map(|group| group.first());
@@ -515,6 +526,7 @@ fn join<T: std::fmt::Display>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// The text of an enumeration value.
 fn spelling<E: WireEnum>(value: E) -> &'static str {
     value.spelling()
 }

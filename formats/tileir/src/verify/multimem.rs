@@ -8,6 +8,7 @@ use base::ir::Value;
 use core_dialect::memory::{MemoryOrdering, MulticastReduction};
 use numerics::Scalar::{self, *};
 
+/// Checks the rules of a multimem op.
 pub(super) fn check_multimem(view: &OpView<'_, '_>) -> Check {
     match &view.node.kind {
         Op::MultimemLoadReduceViewTko { memory_ordering, memory_scope, reduction, inbounds, view: target, index, .. } => {
@@ -33,7 +34,7 @@ pub(super) fn check_multimem(view: &OpView<'_, '_>) -> Check {
     }
 }
 
-/// Checks the rules for the view and the tile, which all three ops share.
+/// Checks the rules for the view and the tile that the three multimem ops share.
 fn check_access(view: &OpView<'_, '_>, target: Value, tile: Value, index: &[Value], inbounds: &[bool]) -> Check {
     if !matches!(view.ty(target), Type::PartitionView { .. }) {
         let got = view.quoted_type(view.type_id(target));
@@ -72,6 +73,7 @@ fn check_element_type(element: Scalar) -> Check {
     }
 }
 
+/// Checks that a bitwise or unsigned reduction has an integer element type.
 fn check_integers_only(reduction: MulticastReduction, element: Scalar) -> Check {
     use MulticastReduction::{And, Or, UMax, UMin, Xor};
     match matches!(reduction, And | Or | Xor | UMin | UMax) && element.is_float() {
@@ -80,6 +82,7 @@ fn check_integers_only(reduction: MulticastReduction, element: Scalar) -> Check 
     }
 }
 
+/// Checks that a multimem load supports a reduction of this element type.
 fn check_load_reduction(reduction: MulticastReduction, element: Scalar) -> Check {
     check_integers_only(reduction, element)?;
     match (reduction, element) {

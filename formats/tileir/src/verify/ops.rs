@@ -1,4 +1,4 @@
-//! The rule of each op, beyond its type constraints and the rules of the op table.
+//! The rules of single ops that the op table cannot express.
 
 use super::{BlockContext, Check, OpView, join, memory, multimem};
 use crate::ops::Op;
@@ -25,6 +25,7 @@ pub(super) fn check_attribute_ranges(op: &Op) -> Check {
     }
 }
 
+/// Checks the op's own rule.
 pub(super) fn check_op(view: &OpView<'_, '_>, context: BlockContext) -> Check {
     use Rounding::{Approx, Full, NearestEven, NearestIntToZero, NegativeInf, PositiveInf, Zero};
     const IEEE: &[Rounding] = &[NearestEven, Zero, NegativeInf, PositiveInf];
@@ -143,6 +144,7 @@ pub(super) fn check_op(view: &OpView<'_, '_>, context: BlockContext) -> Check {
     }
 }
 
+/// Checks that the op has a result for each of `rank` dimensions. `why` names the rank in messages.
 fn check_result_per_dimension(view: &OpView<'_, '_>, rank: usize, why: &str) -> Check {
     let got = view.node.results.len();
     if got != rank {
@@ -169,6 +171,7 @@ fn check_only_f32(view: &OpView<'_, '_>, present: bool, name: &str) -> Check {
     Ok(())
 }
 
+/// Checks that a conversion between float types supports the rounding mode.
 fn check_ftof(view: &OpView<'_, '_>, mode: Rounding, from: Value) -> Check {
     use Rounding::{NearestAway, NearestEven, NegativeInf, PositiveInf, Zero};
     use Scalar::{BF16, F8E8M0FNU, F16, F32, F64, TF32};
@@ -333,6 +336,7 @@ fn check_iota(view: &OpView<'_, '_>) -> Check {
     Ok(())
 }
 
+/// Checks that `pack` or `unpack` keeps the tile's size in bytes, and changes the element width.
 fn check_pack(view: &OpView<'_, '_>, source: Value) -> Check {
     let ((from, from_shape), (to, to_shape)) = (view.tile(source), view.result_tile());
     if from_shape.len() != 1 {
@@ -359,6 +363,7 @@ fn check_pack(view: &OpView<'_, '_>, source: Value) -> Check {
     Ok(())
 }
 
+/// Checks that a print op has an operand for each format specifier.
 fn check_print(format: &str, args: usize) -> Check {
     let mut expected = 0;
     let mut rest = format;
@@ -369,7 +374,7 @@ fn check_print(format: &str, args: usize) -> Check {
         };
         let is_escaped = end == 0 && after_percent.starts_with('%');
         expected += usize::from(!is_escaped);
-        // NVIDIA's verifier continues directly after a percent sign, but after both signs of `%%`.
+        // As NVIDIA's verifier, the search continues directly after the percent sign, or after both signs of `%%`.
         rest = &after_percent[usize::from(is_escaped)..];
     }
     if expected != args {
@@ -378,6 +383,7 @@ fn check_print(format: &str, args: usize) -> Check {
     Ok(())
 }
 
+/// Checks that the predicate of an `assume` is valid for the type of its value.
 fn check_assume(view: &OpView<'_, '_>, predicate: &Attribute) -> Check {
     let ty = view.ty(view.node.results[0]);
     let tile = ty.tile();
@@ -489,6 +495,7 @@ fn check_same_dim(
     ))
 }
 
+/// Checks that there is an MMA with these element types of operands and accumulator.
 fn check_mmaf_types(view: &OpView<'_, '_>, lhs: Value, acc: Value) -> Check {
     use Scalar::{F16, F32, F64};
     let (Some(input), Some(output)) = (view.tile(lhs).0.scalar(), view.tile(acc).0.scalar()) else { return Ok(()) };
@@ -508,6 +515,7 @@ fn check_mmaf_types(view: &OpView<'_, '_>, lhs: Value, acc: Value) -> Check {
     ))
 }
 
+/// Checks the shapes and types of the scales of a block-scaled MMA. `values` are the operands, then their scales.
 fn check_scales(view: &OpView<'_, '_>, values: [Value; 4]) -> Check {
     let [lhs, rhs, lhs_scale, rhs_scale] = values.map(|value| view.tile(value));
     let batch_dims = usize::from(lhs.1.len() == 3);

@@ -4,11 +4,12 @@ use super::{Check, Failure};
 use crate::enums::Visibility;
 use crate::module::Module;
 use crate::preview::{ACCESS_ATTRIBUTE, Access, Extern, Implementation, Preview, PreviewType, Synchronization};
-use crate::text::types::{TypeTables, TypeText, type_text};
+use crate::text::types::{TypeTables, TypeTextForm, type_text};
 use crate::types::{Attribute, StringId, Type, TypeId};
 use std::collections::BTreeSet;
 
-/// The number of modes of a fragment map's shape: repetitions, threads, elements.
+/// The number of modes of a fragment map's shape. In NVIDIA's messages they are `invocation` (repetitions), `participant` (threads)
+/// and `footprint` (elements of a thread).
 const FRAGMENT_MODES: usize = 3;
 
 /// Checks a function without a body: a declaration, or a function with an implementation outside the module.
@@ -20,7 +21,7 @@ pub(super) fn check_external(module: &Module, function: &Extern) -> Result<(), F
     outcome.map_err(|message| Failure { message: format!("'cuda_tile.{}' op {message}", function.mnemonic()), loc: function.loc })
 }
 
-/// The types of the inputs and of the results. Both are empty if the type is no function type.
+/// Returns the types of a function's inputs and results. Both lists are empty if the function has no function type.
 fn signature<'a>(module: &'a Module, function: &Extern) -> (&'a [TypeId], &'a [TypeId]) {
     match module.ty(function.ty) {
         Type::Function { inputs, results } => (inputs, results),
@@ -28,7 +29,7 @@ fn signature<'a>(module: &'a Module, function: &Extern) -> (&'a [TypeId], &'a [T
     }
 }
 
-/// The function's access to each argument, or the message of `missing` for the first argument without one.
+/// Returns the function's access to each argument. If an argument has no access attribute, returns the message of `missing` for it.
 fn argument_accesses(module: &Module, function: &Extern, missing: impl Fn(usize) -> String) -> Check<Vec<Access>> {
     let (inputs, _) = signature(module, function);
     let access_of = |i: usize| {
@@ -58,7 +59,7 @@ fn check_declaration(module: &Module, function: &Extern) -> Check {
         for (i, id) in types.iter().enumerate() {
             let is_tile = matches!(module.ty(*id), Type::Tile { .. } | Type::Preview(PreviewType::Tile { .. }));
             if !is_tile {
-                let got = type_text(TypeTables::of(module), *id, TypeText::Full);
+                let got = type_text(TypeTables::new(module), *id, TypeTextForm::Full);
                 return Err(format!("{what} type {i} must be a cuda_tile.tile, got '{got}'"));
             }
             if let Some(name) = find_undeclared_name(module, *id, &parameters) {
@@ -75,6 +76,7 @@ fn check_declaration(module: &Module, function: &Extern) -> Check {
     Ok(())
 }
 
+/// The names of a function's constant parameters.
 fn const_param_names(function: &Extern) -> BTreeSet<StringId> {
     let name = |parameter: &Preview| match parameter {
         Preview::ConstParam { name, .. } => Some(*name),
@@ -83,10 +85,10 @@ fn const_param_names(function: &Extern) -> BTreeSet<StringId> {
     function.const_params.iter().filter_map(name).collect()
 }
 
-/// The first name in a type that is not a constant parameter.
+/// Returns the first name in a type that is not a constant parameter.
 fn find_undeclared_name<'a>(module: &'a Module, id: TypeId, parameters: &BTreeSet<StringId>) -> Option<&'a str> {
     let ty = module.ty(id).preview()?;
-    let (element, parts) = ty.parts();
+    let (element, parts) = ty.element_and_attributes();
     let mut undeclared_name = None;
     for part in parts {
         part.walk(&mut |part| match part {

@@ -29,6 +29,7 @@ pub(super) fn check_before_regions(view: &OpView<'_, '_>, context: BlockContext)
     }
 }
 
+/// Checks the branches of an `if`.
 fn check_branches(view: &OpView<'_, '_>, then_region: Region, else_region: Region) -> Check {
     let results = view.type_ids(&view.node.results);
     for (i, result) in view.node.results.iter().enumerate() {
@@ -48,6 +49,7 @@ fn check_branches(view: &OpView<'_, '_>, then_region: Region, else_region: Regio
     Ok(())
 }
 
+/// Checks that a branch yields values of the result types. `name` names the branch in messages.
 fn check_yield(view: &OpView<'_, '_>, region: Region, name: &str, results: &[TypeId]) -> Check {
     let body = view.checker.body;
     let last = body.blocks[body.block_of(region)].ops.last();
@@ -68,6 +70,7 @@ fn check_yield(view: &OpView<'_, '_>, region: Region, name: &str, results: &[Typ
     Ok(())
 }
 
+/// Checks that a type is not a view. The error is the kind of view.
 fn check_not_a_view(ty: &Type) -> Result<(), &'static str> {
     match ty {
         Type::TensorView { .. } => Err("tensor_view"),
@@ -118,6 +121,7 @@ pub(super) fn continue_type_error(view: &OpView<'_, '_>, context: BlockContext) 
     ))
 }
 
+/// Checks the ops that enclose a `return`, and that it has no operands.
 fn check_return(view: &OpView<'_, '_>, context: BlockContext, operands: usize) -> Check {
     if !context.may_return {
         return Err("must be used within a cuda_tile.entry, or cuda_tile.if operation".into());
@@ -129,6 +133,7 @@ fn check_return(view: &OpView<'_, '_>, context: BlockContext, operands: usize) -
     Ok(())
 }
 
+/// Checks the operands, identities, dimension and result types of a reduction or scan.
 fn check_reduction_or_scan(view: &OpView<'_, '_>, dim: i32, identities: &[Attribute], operands: &[Value]) -> Check {
     if operands.is_empty() {
         return Err("expect at least 1 operand".into());
@@ -236,7 +241,7 @@ fn check_induction_variable(view: &OpView<'_, '_>, args: &[Value], lower_bound: 
     Ok(())
 }
 
-/// Checks the loop-carried values.
+/// Checks that the initial values, the arguments and the results of a loop have types that a loop can carry.
 fn check_carried_values(view: &OpView<'_, '_>, init: &[Value], args: &[Value]) -> Check {
     if init.len() != args.len() {
         let (args, init) = (args.len(), init.len());
@@ -303,6 +308,7 @@ fn check_combiner(view: &OpView<'_, '_>, operands: &[Value], region: Region) -> 
     Ok(())
 }
 
+/// The text of an element type in messages.
 fn element_text(element: Element) -> String {
     match element {
         Element::Scalar(scalar) => format!("'{scalar}'"),

@@ -1,4 +1,5 @@
-//! Checks the invariants of a module's tables. The checks of ops rely on these invariants.
+//! Checks the references in a module: each id is in its table, and types, constants and attributes are well-formed. The checks of
+//! ops rely on these invariants.
 
 use crate::bytecode::preview::check_symbols;
 use crate::bytecode::{MAX_DEPTH, MAX_RANK};
@@ -39,8 +40,9 @@ pub(super) fn check_tables(module: &Module) -> Check {
     }
 }
 
+/// Checks a preview type: it refers only to types before it, and its extents match its shape.
 fn check_preview_type(module: &Module, id: TypeId, ty: &PreviewType) -> Check {
-    let (element, parts) = ty.parts();
+    let (element, parts) = ty.element_and_attributes();
     if element.is_some_and(|element| element.index() >= id.index()) {
         return Err("it refers to a type that does not come before it".into());
     }
@@ -85,7 +87,7 @@ fn check_expression(module: &Module, value: &Preview) -> Check {
     outcome
 }
 
-/// Checks a function without a body.
+/// Checks the references of a function without a body.
 pub(super) fn check_external(module: &Module, function: &Extern) -> Check {
     check_string(module, function.name)?;
     check_type_id(module, function.ty)?;
@@ -112,18 +114,19 @@ pub(super) fn check_external(module: &Module, function: &Extern) -> Check {
     dictionaries.into_iter().try_for_each(|entries| check_attribute(module, &Attribute::Dictionary(entries.clone()), 0))
 }
 
+/// Checks the rules of a type, and its rank.
 fn check_type_record(module: &Module, ty: &Type) -> Check {
     let rank = match ty {
         Type::Tile { element, shape } => {
-            check_type::tile(*element, shape)?;
+            check_type::check_tile(*element, shape)?;
             shape.len()
         }
         Type::TensorView { shape, strides, .. } => {
-            check_type::tensor_view(shape, strides)?;
+            check_type::check_tensor_view(shape, strides)?;
             shape.len()
         }
         _ => {
-            check_type::view(&module.types, ty)?;
+            check_type::check_view(&module.types, ty)?;
             0
         }
     };
@@ -149,11 +152,13 @@ fn check_constant(module: &Module, id: ConstantId, type_id: TypeId) -> Check {
     check_constant_size(&constant.data, scalar, shape.iter().product::<i64>() as usize)
 }
 
+/// Checks the references of a global.
 pub(super) fn check_global(module: &Module, global: &Global) -> Check {
     check_string(module, global.name)?;
     check_constant(module, global.value, global.ty)
 }
 
+/// Checks the references of a function and its ops, and that the parameters match the function type.
 pub(super) fn check_function(module: &Module, function: &Function) -> Check {
     check_string(module, function.name)?;
     check_type_id(module, function.ty)?;
@@ -200,6 +205,7 @@ fn check_field(module: &Module, function: &Function, field: FieldRef<'_>, result
     }
 }
 
+/// Checks the references in an attribute, and its nesting depth.
 fn check_attribute(module: &Module, value: &Attribute, depth: usize) -> Check {
     if depth > MAX_DEPTH {
         return Err(format!("attributes are nested deeper than {MAX_DEPTH} levels"));

@@ -14,6 +14,7 @@ pub(crate) const PROGRAMS: [(&str, &str, Version); 7] = [
     ("preview", include_str!("../programs/preview.mlir"), Version::V13_5),
 ];
 
+/// Parses a program, and returns the module and its locations.
 pub(crate) fn parse(name: &str, text: &str) -> (Module, DebugInfo) {
     let mut debug = DebugInfo::default();
     let module = tileir::text::parse(text, name, 1, &mut debug).unwrap_or_else(|error| panic!("{name}: {error:?}"));

@@ -118,6 +118,7 @@ pub fn run_cancellable(
 pub struct MemoryFile(File);
 
 impl MemoryFile {
+    /// Creates a file with this content. `name` appears only in `/proc`.
     pub fn new(name: &str, bytes: &[u8]) -> io::Result<MemoryFile> {
         let mut file = File::from(rustix::fs::memfd_create(name, MemfdFlags::empty())?);
         file.write_all(bytes)?;
@@ -127,6 +128,7 @@ impl MemoryFile {
     pub fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
+    /// Returns the content of the file, and drops the file.
     pub fn read(mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.0.rewind()?;

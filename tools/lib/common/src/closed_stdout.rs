@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Whether standard output was closed when the process started. `check_stdout` sets it before `main`.
 static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// The C library calls the functions of this section before it calls the Rust runtime.
@@ -13,6 +14,7 @@ static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 #[unsafe(link_section = ".init_array")]
 static CHECK_STDOUT: extern "C" fn() = check_stdout;
 
+/// Records whether standard output is open.
 extern "C" fn check_stdout() {
     let is_open = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_ok();
     STDOUT_WAS_CLOSED.store(!is_open, Ordering::Relaxed);

@@ -25,6 +25,7 @@ impl Colour {
     pub fn of_stdout() -> Colour {
         Colour::from_environment(std::io::stdout().is_terminal())
     }
+    /// Decides by the environment variables and by whether the stream is a terminal.
     fn from_environment(is_terminal: bool) -> Colour {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
         if !is_set("NO_COLOR") && (is_terminal || is_set("CLICOLOR_FORCE")) { Colour::Yes } else { Colour::No }

@@ -86,6 +86,7 @@ pub fn run_embedded<E: Args + Send + 'static>(
     }
 }
 
+/// Runs the tool on this thread. A panic or a cancellation becomes a diagnostic of the run.
 fn run_on_this_thread<E>(
     about: &'static About,
     common: CommonOptions,
@@ -117,6 +118,7 @@ fn run_on_this_thread<E>(
     ended
 }
 
+/// Returns the diagnostic of a run that unwound its stack: a cancellation or an internal error.
 fn diagnostic_of_panic(about: &About, payload: &(dyn Any + Send)) -> Box<Diagnostic> {
     if payload.is::<Cancelled>() {
         return Diagnostic::io("CLI011", format!("{} was cancelled", about.name));
@@ -125,10 +127,12 @@ fn diagnostic_of_panic(about: &About, payload: &(dyn Any + Send)) -> Box<Diagnos
     Diagnostic::io("BUG001", format!("internal error of {}: {}", about.name, text.unwrap_or("a panic without a message")))
 }
 
+/// Returns the result of a run with an error as its only message.
 fn failed(error: &Diagnostic) -> EmbeddedRun {
     EmbeddedRun { output: Vec::new(), stderr: json_line(error), exit_code: error.exit_code() }
 }
 
+/// Returns a diagnostic as one line of JSON.
 fn json_line(diagnostic: &Diagnostic) -> String {
     serde_json::to_string(diagnostic).expect("a diagnostic is plain data") + "\n"
 }

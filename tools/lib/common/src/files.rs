@@ -146,6 +146,7 @@ struct TemporaryFile {
 }
 
 impl TemporaryFile {
+    /// Creates a temporary file in the folder of `target`.
     fn in_same_folder(target: &Path) -> io::Result<TemporaryFile> {
         target.file_name().ok_or_else(|| io::Error::other("the path names no file"))?;
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -28,11 +28,11 @@ pub struct KernelPlan {
     pub warps: Option<u32>,
     /// The value of `--occupancy`: CTAs per SM.
     pub occupancy: Option<u32>,
-    /// Whether `--prefetch` is on.
+    /// Whether the plan turns `--prefetch` on or off.
     pub prefetch: Option<Switch>,
-    /// Whether `--split-m` is on.
+    /// Whether the plan turns `--split-m` on or off.
     pub split_m: Option<Switch>,
-    /// Whether `--tma` is on.
+    /// Whether the plan turns `--tma` on or off.
     pub tma: Option<Switch>,
 }
 
@@ -83,7 +83,7 @@ pub struct Planned {
 }
 
 /// The plans of all functions, from the header of a file. `None` if the planner of `tile-lower-as` has not run.
-pub fn all(envelope: &Envelope) -> Result<Option<Vec<Planned>>> {
+pub fn recorded_plans(envelope: &Envelope) -> Result<Option<Vec<Planned>>> {
     let wrong = |why: &str| Diagnostic::invalid("OPT004", format!("invalid option '{OPTION}' in the file: {why}"));
     let Some(text) = envelope.options.get(OPTION) else { return Ok(None) };
     let plans: Vec<Planned> = from_text(text).ok_or_else(|| wrong("it is not a list of plans"))?;
@@ -99,8 +99,8 @@ pub fn all(envelope: &Envelope) -> Result<Option<Vec<Planned>>> {
 }
 
 /// The recorded plan of a function. If the file records no plan for the function, every decision is `None`.
-pub fn of(envelope: &Envelope, function: &str) -> Result<KernelPlan> {
-    let plans = all(envelope)?.unwrap_or_default();
+pub fn plan_of_function(envelope: &Envelope, function: &str) -> Result<KernelPlan> {
+    let plans = recorded_plans(envelope)?.unwrap_or_default();
     Ok(plans.into_iter().find(|planned| planned.function == function).map(|planned| planned.plan).unwrap_or_default())
 }
 
@@ -111,17 +111,17 @@ pub fn record(plans: &[Planned], envelope: &mut Envelope) -> Result<()> {
 
 /// The value of `--prefetch` for a function: the option's value if it was given, else the value in the plan.
 pub fn prefetch<'a>(envelope: &'a Envelope, function: &str) -> Result<Option<&'a str>> {
-    option_or_plan(envelope, "prefetch", of(envelope, function)?.prefetch)
+    option_or_plan(envelope, "prefetch", plan_of_function(envelope, function)?.prefetch)
 }
 
 /// The value of `--split-m` for a function: the option's value if it was given, else the value in the plan.
 pub fn split_m<'a>(envelope: &'a Envelope, function: &str) -> Result<Option<&'a str>> {
-    option_or_plan(envelope, "split-m", of(envelope, function)?.split_m)
+    option_or_plan(envelope, "split-m", plan_of_function(envelope, function)?.split_m)
 }
 
 /// The value of `--tma` for a function: the option's value if it was given, else the value in the plan.
 pub fn tma<'a>(envelope: &'a Envelope, function: &str) -> Result<Option<&'a str>> {
-    option_or_plan(envelope, "tma", of(envelope, function)?.tma)
+    option_or_plan(envelope, "tma", plan_of_function(envelope, function)?.tma)
 }
 
 /// The value of an option if it was given, else the planned value.

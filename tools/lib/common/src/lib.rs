@@ -59,9 +59,14 @@ pub use start::{About, fail_writes_beyond_file_size_limit, filter, interactive, 
 /// Exit codes of the stage tools. The driver uses the exit codes of NVIDIA's tileiras.
 pub mod exit {
     pub const OK: u8 = 0;
+    /// The input is invalid.
     pub const INVALID: u8 = 1;
+    /// The command line is invalid.
     pub const USAGE: u8 = 2;
+    /// The tool does not support the program or an option.
     pub const UNSUPPORTED: u8 = 3;
+    /// Input, output or a child process failed.
     pub const IO: u8 = 4;
+    /// An internal error; Rust's exit code after a panic.
     pub const BUG: u8 = 101;
 }

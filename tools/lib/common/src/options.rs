@@ -122,6 +122,7 @@ pub struct Host {
 /// options from a file without this check.
 const RESERVED_PTXAS_OPTIONS: [&str; 7] = ["-o", "-O", "-arch", "--output-file", "--gpu-name", "--opt-level", "--options-file"];
 
+/// Checks the options for ptxas, and separates them by single spaces.
 fn parse_ptxas_options(text: &str) -> Result<String, String> {
     for word in text.split_whitespace() {
         if !word.starts_with('-') {

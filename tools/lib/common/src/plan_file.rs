@@ -37,7 +37,7 @@ pub struct TunedKernel {
     pub kernel: String,
     pub target: String,
     pub options: Vec<String>,
-    /// The predicted time in microseconds, for readers.
+    /// The predicted time in microseconds, for people who read the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_us: Option<f64>,
 }

@@ -19,6 +19,7 @@ pub enum ErrorFormat {
 pub struct Reporter(pub ErrorFormat);
 
 impl Reporter {
+    /// Writes a diagnostic to standard error.
     pub fn report(&self, diagnostic: &Diagnostic) {
         write_stderr(&self.text(diagnostic));
     }

@@ -125,6 +125,7 @@ pub(crate) fn running_step() -> Option<&'static str> {
 }
 
 impl Session {
+    /// Starts a session of a tool. `output_options`: `None` for a tool that does not write one file.
     pub(crate) fn new(about: &'static About, options: CommonOptions, output_options: Option<OutputOptions>) -> Session {
         Session {
             about,
@@ -166,7 +167,7 @@ impl Session {
     pub fn output_path(&self) -> Option<&PathBuf> {
         self.output_options.as_ref().and_then(|output| output.output.as_ref()).filter(|path| path.as_os_str() != "-")
     }
-    /// Lets another thread end the run; `None` in a process of its own.
+    /// The control with which another thread can end the run. `None` if the tool runs in a process of its own.
     pub fn control(&self) -> Option<&Control> {
         self.streams.as_ref().map(|streams| &*streams.control)
     }

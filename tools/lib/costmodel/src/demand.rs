@@ -48,6 +48,7 @@ impl Resource {
         Resource::Dram,
     ];
 
+    /// Returns the name of the resource for reports.
     pub fn name(self) -> &'static str {
         match self {
             Resource::Issue => "issue slots",
@@ -68,6 +69,7 @@ impl Resource {
 pub struct Demand([f64; Resource::ALL.len()]);
 
 impl Demand {
+    /// Adds cycles for which an op occupies a resource.
     fn add(&mut self, resource: Resource, cycles: f64) {
         self.0[resource as usize] += cycles;
     }
@@ -82,11 +84,11 @@ impl Demand {
         self.0.iter_mut().for_each(|cycles| *cycles *= factor);
         self
     }
-    /// Machine instructions of each of `warps` warps.
+    /// Returns the number of machine instructions that each warp issues, if the demand is that of `warps` warps.
     pub(crate) fn instructions_per_warp(&self, warps: u32) -> f64 {
         self.0[Resource::Issue as usize] * SUB_PARTITIONS / f64::from(warps)
     }
-    /// The resource in use for the longest time.
+    /// Returns the resource with the largest demand, and its cycles.
     pub fn largest(&self) -> (Resource, f64) {
         let all = Resource::ALL.into_iter().map(|resource| (resource, self.0[resource as usize]));
         all.fold((Resource::Issue, 0.0), |largest, next| if next.1 > largest.1 { next } else { largest })
@@ -107,7 +109,7 @@ pub(crate) struct Cost {
     pub(crate) issue: f64,
     /// Cycles from the last issued instruction of the op to its results.
     pub(crate) latency: f64,
-    /// Cycles that the warp with the TMA copies needs to issue them. It works beside the other warps.
+    /// Cycles that the producer warp needs to issue the TMA copies of the op. It runs concurrently with the other warps.
     pub(crate) tma_issue: f64,
 }
 
@@ -126,8 +128,8 @@ pub(crate) struct Costs<'a> {
     pub(crate) function: &'a Function,
     pub(crate) target: Target,
     pub(crate) machine: &'a Machine,
-    /// Buffers with MMA operands.
-    pub(crate) operands: BTreeSet<Buffer>,
+    /// The buffers from which MMAs read their operands.
+    pub(crate) operand_buffers: BTreeSet<Buffer>,
 }
 
 /// Returns the buffers from which MMAs read their operands, directly or through pure ops such as conversions.
@@ -197,7 +199,8 @@ impl Costs<'_> {
         bytes * chip.sms * chip.clock * 1e6 / (chip.memory * 1e9 * self.machine.global.mixed)
     }
 
-    /// The cycles for which a TMA copy of a buffer occupies the TMA unit: the cycles of its rows or of its bytes, whichever are more.
+    /// Returns the cycles for which a TMA copy of a buffer occupies the TMA unit. The slower of its row rate and its byte rate
+    /// determines the cycles.
     fn tma_cycles(&self, buffer: Buffer) -> f64 {
         let copy = &self.machine.copy;
         let bytes = f64::from(self.function.attrs.buffers[buffer].bytes());
@@ -205,29 +208,29 @@ impl Costs<'_> {
         (bytes / row_bytes * copy.tma_row).max(bytes / copy.tma_bytes)
     }
 
-    /// The number of requests of a TMA copy of a buffer.
+    /// Returns the number of TMA requests that copy a buffer.
     fn tma_requests(&self, buffer: Buffer) -> f64 {
         (self.inner_bytes(buffer) / MAX_ROW_BYTES).ceil().max(1.0)
     }
 
-    /// Bytes of a buffer along its innermost dimension.
+    /// Returns the bytes of a buffer along its innermost dimension.
     fn inner_bytes(&self, buffer: Buffer) -> f64 {
-        let info = &self.function.attrs.buffers[buffer];
-        f64::from(info.shape.last().copied().unwrap_or(1)) * f64::from(info.elem.bits()) / 8.0
+        let buffer_info = &self.function.attrs.buffers[buffer];
+        f64::from(buffer_info.shape.last().copied().unwrap_or(1)) * f64::from(buffer_info.elem.bits()) / 8.0
     }
 
     /// Adds the demand of a copy from global memory to a buffer. MMA operands come from the L2 cache, because other CTAs read them
     /// too.
-    fn add_read(&self, demand: &mut Demand, buffer: Buffer) {
+    fn add_global_read(&self, demand: &mut Demand, buffer: Buffer) {
         let bytes = f64::from(self.function.attrs.buffers[buffer].bytes());
-        match self.operands.contains(&buffer) {
+        match self.operand_buffers.contains(&buffer) {
             true => demand.add(Resource::L2, bytes / self.machine.global.l2_bytes),
             false => demand.add(Resource::Dram, self.dram_cycles(bytes)),
         }
     }
 
-    /// Returns the cost of an op. The costs of its regions are not included.
-    pub(crate) fn of(&self, op: &Op, results: &[Value]) -> Cost {
+    /// Returns the cost of an op without the cost of its regions.
+    pub(crate) fn op_cost(&self, op: &Op, results: &[Value]) -> Cost {
         let machine = self.machine;
         match op {
             Op::CopyView { buffer, atom, .. } | Op::Copy { buffer, atom, .. } => {
@@ -243,14 +246,14 @@ impl Costs<'_> {
                     machine.rate.add,
                     0.0,
                 );
-                self.add_read(&mut cost.demand, *buffer);
+                self.add_global_read(&mut cost.demand, *buffer);
                 cost.demand.add(Resource::Shared, bytes / machine.shared.bytes);
                 cost
             }
             Op::TmaLoad { buffer, .. } => {
                 let bytes = f64::from(self.function.attrs.buffers[*buffer].bytes());
                 let mut demand = Demand::default();
-                self.add_read(&mut demand, *buffer);
+                self.add_global_read(&mut demand, *buffer);
                 demand.add(Resource::Shared, bytes / machine.shared.bytes);
                 demand.add(Resource::Tma, self.tma_cycles(*buffer));
                 Cost { demand, tma_issue: self.tma_requests(*buffer) * machine.copy.tma_issue, ..Cost::default() }
@@ -332,7 +335,7 @@ impl Costs<'_> {
     /// Returns the number of steps of a reduction over the lanes along a dimension: one for each lane bit of the layout.
     fn lane_bits(&self, value: Value, dim: u32) -> f64 {
         let Type::Tile { layout, shape, .. } = self.function.body.ty(value) else { return 0.0 };
-        let mask = tileas::layout::Strides::of(shape).mask(dim as usize);
+        let mask = tileas::layout::Strides::for_shape(shape).mask(dim as usize);
         self.module.layouts[*layout].lane.iter().filter(|basis| **basis & mask != 0).count() as f64
     }
 
@@ -359,13 +362,13 @@ impl Costs<'_> {
     fn shared_access(&self, value: Value, atom: CopyAtom, latency: f64) -> Cost {
         let machine = self.machine;
         let words = self.registers_of(value, true).max(1.0);
-        let per_instruction = match atom {
+        let instructions = match atom {
             CopyAtom::Vector { vector_bits } => (self.registers_of(value, false) / f64::from(1u32 << vector_bits.min(8))).max(1.0),
             CopyAtom::Matrix { .. } | CopyAtom::ByteMatrix => (words / 4.0).max(1.0),
             CopyAtom::Async { .. } => words,
         };
-        let mut cost = self.instruction_cost(per_instruction, Resource::Integer, machine.rate.add, latency);
-        let cycles = words.max(per_instruction) * f64::from(self.function.attrs.warps) * LANES * 4.0 / machine.shared.bytes;
+        let mut cost = self.instruction_cost(instructions, Resource::Integer, machine.rate.add, latency);
+        let cycles = words.max(instructions) * f64::from(self.function.attrs.warps) * LANES * 4.0 / machine.shared.bytes;
         cost.demand.add(Resource::Shared, cycles);
         cost.issue = cost.issue.max(cycles);
         cost

@@ -6,11 +6,12 @@
 //! - *Demand*: the cycles for which a CTA occupies each resource of an SM ([`demand`]). Co-resident CTAs share the resources.
 //! - *Latency*: the cycles from the start of a CTA to its end if it is alone ([`path`]). Co-resident CTAs hide each other's
 //!   latency. Loads of iterations that `ptxas` unrolls are in flight together.
-//! - *Occupancy*: how many CTAs registers, shared memory and tensor memory let be resident. Registers are estimated from liveness
-//!   ([`pressure`]); registers beyond the limit spill, and spills occupy the load/store unit.
+//! - *Occupancy*: the number of co-resident CTAs that registers, shared memory and tensor memory allow. Registers are estimated
+//! from
+//!   liveness ([`pressure`]); registers beyond the limit spill, and spills occupy the load/store unit.
 //!
-//! With `n` resident CTAs, a CTA takes about the larger of its demand and of its latency divided by `n`. The 3-norm of the two smooths
-//! the transition. For unknown trip counts, all plans of a kernel use [`path::UNKNOWN_TRIPS`].
+//! With `n` resident CTAs, a CTA takes about the larger of its demand and of its latency divided by `n`. The 3-norm of the two
+//! smooths the transition. For unknown trip counts, all plans of a kernel use [`path::ASSUMED_TRIP_COUNT`].
 //!
 //! See also: LLVM's `TargetTransformInfo`; the analytic GPU model of Hong and Kim (ISCA 2009) with its memory-warp parallelism.
 
@@ -21,7 +22,7 @@ mod pressure;
 pub use demand::{Demand, Resource};
 
 use base::Target;
-use path::Path;
+use path::CriticalPath;
 use tileas::{Function, MmaAtom, Module, Op, Space, budget};
 
 /// The cost of a function (`cycles`), and the quantities from which the model computes it.
@@ -36,6 +37,7 @@ pub struct Estimate {
     pub registers: u32,
     /// Registers of a thread beyond that limit, which spill.
     pub spilled: u32,
+    /// The bottleneck of the function.
     pub limit: Limit,
     /// The number of MMAs that `mma.sync` executes.
     synchronous_mmas: usize,
@@ -86,10 +88,10 @@ pub fn estimate(module: &Module, function: &Function, target: Target) -> Estimat
     let machine = perf_model::machine(target);
     let warps = function.attrs.warps;
     let producers = if function.attrs.maps.is_empty() { 0 } else { PRODUCER_WARPS };
-    let pressure = pressure::Pressure::of(module, function);
+    let pressure = pressure::Pressure::of_function(module, function);
     let register_limit = budget::registers(target, warps, function.attrs.occupancy.unwrap_or(1));
     let registers = pressure.max_registers.min(register_limit);
-    let path = Path::of(module, function, target, |op| pressure.registers_at(op).saturating_sub(register_limit));
+    let path = CriticalPath::of_function(module, function, target, |op| pressure.registers_at(op).saturating_sub(register_limit));
     let ctas = resident_ctas(function, registers, warps + producers, target);
     let (resource, demand) = path.demand.largest();
     let latency = (path.cycles.max(path.tma_issue) + machine.launch.start) / f64::from(ctas);

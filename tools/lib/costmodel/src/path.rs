@@ -1,5 +1,4 @@
-//! Computes the time and the demand of one CTA that is alone on an SM: a walk over the regions, with the longest path of each
-//! block.
+//! Computes the time and the demand of one CTA that is alone on an SM, from the longest path through each region.
 //!
 //! Warps issue in order. A block therefore takes at least the total issue time of its ops, and at least its longest chain of
 //! dependent ops. Copies in loops run iterations ahead, so ops wait for them only in the first iteration.
@@ -16,16 +15,16 @@ use tileas::effects::Proxy;
 use tileas::{Buffer, Function, MmaAtom, Module, Op};
 
 /// Assumed number of iterations of a loop whose trip count is unknown.
-pub(crate) const UNKNOWN_TRIPS: f64 = 16.0;
+pub(crate) const ASSUMED_TRIP_COUNT: f64 = 16.0;
 /// Assumed number of stages of a buffer that copies in a loop fill.
-const STAGES: u32 = 2;
-/// Assumed cycles of the load/store unit for each spilled register of each warp, which takes one store and one load of 128 bytes.
-/// The model counts more than the two cycles of their bytes.
+const ASSUMED_STAGES: u32 = 2;
+/// Assumed cycles of the load/store unit for each spilled register of each warp. A spill is one store and one load of 128 bytes,
+/// whose bytes alone take two cycles.
 const SPILL_CYCLES: f64 = 8.0;
 
 /// The cost of a program or of one of its regions for a CTA that is alone on an SM. `cycles` is the length of the longest path.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Path {
+pub(crate) struct CriticalPath {
     pub(crate) demand: Demand,
     pub(crate) cycles: f64,
     /// The part of a region's `cycles` in which warps wait for results and issue nothing. Zero for a loop with all its iterations.
@@ -34,13 +33,15 @@ pub(crate) struct Path {
     pub(crate) tma_issue: f64,
 }
 
-impl Path {
-    /// Computes the path of a function. `spilled` returns the number of registers of a thread beyond the limit while an op
+impl CriticalPath {
+    /// Computes the critical path of a function. `spilled` returns the number of registers of a thread beyond the limit while an op
     /// executes.
-    pub(crate) fn of(module: &Module, function: &Function, target: Target, spilled: impl Fn(OpId) -> u32) -> Path {
+    pub(crate) fn of_function(module: &Module, function: &Function, target: Target, spilled: impl Fn(OpId) -> u32) -> CriticalPath {
         let machine = perf_model::machine(target);
-        let walk =
-            Walk { costs: Costs { module, function, target, machine, operands: operand_buffers(function) }, spilled: &spilled };
+        let walk = Walk {
+            costs: Costs { module, function, target, machine, operand_buffers: operand_buffers(function) },
+            spilled: &spilled,
+        };
         walk.walk_region(function.region, false)
     }
 }
@@ -53,13 +54,13 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Returns the path through a region. `in_loop` is true if a loop contains the region, so that copies in the region run ahead.
-    fn walk_region(&self, region: Region, in_loop: bool) -> Path {
+    fn walk_region(&self, region: Region, in_loop: bool) -> CriticalPath {
         let Costs { function, machine, .. } = self.costs;
         let body = &function.body;
         let block = body.block_of(region);
         let mut ready: BTreeMap<Value, (f64, f64)> = BTreeMap::new();
         let mut written: BTreeMap<Buffer, f64> = BTreeMap::new();
-        let (mut path, mut longest, mut issued, mut max_spilled) = (Path::default(), 0.0f64, 0.0, 0);
+        let (mut path, mut longest, mut issued, mut max_spilled) = (CriticalPath::default(), 0.0f64, 0.0, 0);
         for op in &body.blocks[block].ops {
             let node = &body.ops[*op];
             let (cost, inner_path) = self.op_cost_and_path(*op, in_loop);
@@ -86,20 +87,20 @@ impl Walk<'_> {
             path.demand += inner_path.demand;
             path.tma_issue += cost.tma_issue + inner_path.tma_issue;
         }
-        let spill = SPILL_CYCLES * f64::from(max_spilled) * f64::from(function.attrs.warps);
-        path.demand += Demand::load_store_demand(spill);
-        let is_group = |op: &OpId| matches!(body.ops[*op].kind, Op::Mma { atom: MmaAtom::Group(_), .. });
-        let has_wgmma = body.blocks[block].ops.iter().any(is_group);
+        let spill_cycles = SPILL_CYCLES * f64::from(max_spilled) * f64::from(function.attrs.warps);
+        path.demand += Demand::load_store_demand(spill_cycles);
+        let is_wgmma = |op: &OpId| matches!(body.ops[*op].kind, Op::Mma { atom: MmaAtom::Group(_), .. });
+        let has_wgmma = body.blocks[block].ops.iter().any(is_wgmma);
         // `wgmma` requires all accumulators in registers. Code before and after it therefore loads and stores each spilled
         // accumulator, without overlap.
-        let exposed = if has_wgmma { 2.0 * machine.global.l1_latency * f64::from(max_spilled) } else { 0.0 };
+        let spill_wait_cycles = if has_wgmma { 2.0 * machine.global.l1_latency * f64::from(max_spilled) } else { 0.0 };
         path.stall = (longest - issued).max(0.0);
-        path.cycles = issued + path.stall + spill + exposed;
+        path.cycles = issued + path.stall + spill_cycles + spill_wait_cycles;
         path
     }
 
     /// Returns the cost of an op, and the path through its regions.
-    fn op_cost_and_path(&self, op: OpId, in_loop: bool) -> (Cost, Path) {
+    fn op_cost_and_path(&self, op: OpId, in_loop: bool) -> (Cost, CriticalPath) {
         let Costs { function, machine, .. } = self.costs;
         let node = &function.body.ops[op];
         let regions = node.kind.regions();
@@ -113,39 +114,40 @@ impl Walk<'_> {
             Some(Core::If { .. }) => {
                 // The model assumes that the costlier branch executes.
                 let costliest_side = inner_paths(in_loop)
-                    .fold(Path::default(), |costliest, side| if side.cycles > costliest.cycles { side } else { costliest });
+                    .fold(CriticalPath::default(), |costliest, side| if side.cycles > costliest.cycles { side } else { costliest });
                 (Cost::default(), costliest_side)
             }
             _ => {
-                let mut cost = self.costs.of(&node.kind, &node.results);
+                let mut cost = self.costs.op_cost(&node.kind, &node.results);
                 if !in_loop && is_copy(&node.kind) {
                     cost.latency += machine.plan.copy;
                 }
-                (cost, Path::default())
+                (cost, CriticalPath::default())
             }
         }
     }
 
-    /// The path of a loop with this body. Only the first iteration waits for copies in the body. The iterations that `ptxas` unrolls
-    /// wait for their loads together.
-    fn repeat_path(&self, body: Path, trip_count: Option<f64>, op: OpId) -> Path {
+    /// Returns the path of a loop with this body. Only the first iteration waits for copies in the body. The iterations that
+    /// `ptxas` unrolls wait for their loads together.
+    fn repeat_path(&self, body: CriticalPath, trip_count: Option<f64>, op: OpId) -> CriticalPath {
         let Costs { function, machine, .. } = self.costs;
-        let trips = trip_count.unwrap_or(UNKNOWN_TRIPS);
+        let trips = trip_count.unwrap_or(ASSUMED_TRIP_COUNT);
         let block = function.body.block_of(function.body.ops[op].kind.regions()[0]);
-        let copies = function.body.blocks[block].ops.iter().any(|op| is_copy(&function.body.ops[*op].kind));
-        let first_wait = if copies { machine.plan.copy } else { 0.0 };
+        let has_copies = function.body.blocks[block].ops.iter().any(|op| is_copy(&function.body.ops[*op].kind));
+        let first_copy_wait = if has_copies { machine.plan.copy } else { 0.0 };
         let instructions = body.demand.instructions_per_warp(function.attrs.warps);
         let unrolled = if self.loads_can_move(op) { unrolled_iterations(instructions, trip_count) } else { 1.0 };
-        Path {
+        CriticalPath {
             demand: body.demand.scaled_by(trips),
-            cycles: (body.cycles - body.stall * (1.0 - unrolled.recip())) * trips + first_wait,
+            cycles: (body.cycles - body.stall * (1.0 - unrolled.recip())) * trips + first_copy_wait,
             tma_issue: body.tma_issue * trips,
-            ..Path::default()
+            ..CriticalPath::default()
         }
     }
 
-    /// Whether `ptxas` can move the loads of a loop body before the ops of earlier iterations: the body has no barrier, no store, no
-    /// nested region, and no load that depends on a loop-carried value other than the induction variable.
+    /// Returns whether `ptxas` can move the loads of a loop body before the ops of earlier iterations. This is possible if the body
+    /// has no barrier, no store, no nested region, and no load that depends on a loop-carried value other than the induction
+    /// variable.
     fn loads_can_move(&self, loop_op: OpId) -> bool {
         let body = &self.costs.function.body;
         let node = &body.ops[loop_op];
@@ -201,6 +203,6 @@ pub(crate) fn shared_bytes(function: &Function) -> u32 {
     let others =
         function.attrs.buffers.iter().filter(|(buffer, _)| !multi_stage.contains_key(buffer) && !single_stage.contains_key(buffer));
     let largest_other = others.map(|(_, info)| info.bytes()).max().unwrap_or(0);
-    let copies = multi_stage.values().fold(0u32, |total, bytes| total.saturating_add(bytes.saturating_mul(STAGES)));
+    let copies = multi_stage.values().fold(0u32, |total, bytes| total.saturating_add(bytes.saturating_mul(ASSUMED_STAGES)));
     single_stage.values().fold(copies.saturating_add(largest_other), |total, bytes| total.saturating_add(*bytes))
 }

@@ -1,8 +1,8 @@
 //! Estimates the registers of a thread from liveness in program order.
 //!
 //! `ptxas` allocates the actual registers. The code computes addresses and masks directly before each access, so the estimate
-//! ignores their live ranges. It computes an element-wise value with a single use element by element at that use, so the value
-//! occupies no registers of its own.
+//! ignores their live ranges. It computes an element-wise value with a single use element by element, directly before that use.
+//! Such a value occupies no registers of its own.
 
 use base::Value;
 use base::ir::{Op as OpId, Operation};
@@ -23,8 +23,8 @@ pub(crate) struct Pressure {
 
 impl Pressure {
     /// Computes the pressure from the live ranges of all values.
-    pub(crate) fn of(module: &Module, function: &Function) -> Pressure {
-        let liveness = RegisterLiveness::of(&function.body, function.region, Evaluation::ElementByElement);
+    pub(crate) fn of_function(module: &Module, function: &Function) -> Pressure {
+        let liveness = RegisterLiveness::analyse(&function.body, function.region, Evaluation::ElementByElement);
         let fragments = mma_sync_operands(function);
         let registers = liveness.live_registers(&function.body, |value| value_registers(module, function, &fragments, value));
         let by_op = liveness.order.iter().zip(registers).map(|(op, live)| (*op, live + OTHER_REGISTERS));
@@ -39,7 +39,7 @@ impl Pressure {
     }
 }
 
-/// Registers of a thread that a value occupies.
+/// Returns the number of registers of a thread that a value occupies. `fragments` has the values that only `mma.sync` reads.
 fn value_registers(module: &Module, function: &Function, fragments: &BTreeMap<Value, usize>, value: Value) -> u32 {
     let body = &function.body;
     let defining_op = body.defining_op(value).map(|op| &body.ops[op].kind);
@@ -49,7 +49,7 @@ fn value_registers(module: &Module, function: &Function, fragments: &BTreeMap<Va
         return 0;
     };
     let elements = module.layouts[*layout].registers() as u32;
-    // Each loaded piece below 32 bits takes a register.
+    // A loaded vector of fewer than 32 bits takes a whole register.
     let all_registers = match defining_op {
         Some(
             Op::LoadView { atom: CopyAtom::Vector { vector_bits }, .. } | Op::Load { atom: CopyAtom::Vector { vector_bits }, .. },

@@ -1,5 +1,6 @@
-//! Device memory, and the memory of the host program that kernels may access. Device memory is host memory in a range of addresses
-//! of its own. A new allocation follows the last one, so the address of a freed allocation is not used again until the range wraps.
+//! Device memory, and the memory of the host program that kernels may access. Device memory is host memory at addresses from
+//! [`FIRST_ADDRESS`] to [`END_ADDRESS`]. The address of a new allocation follows the previous allocation. The driver therefore
+//! reuses the addresses of freed allocations only after it has reached [`END_ADDRESS`].
 //!
 //! Each allocation is a mapping of its own between inaccessible pages. The executors look up each address before they access it. An
 //! access outside all allocations is therefore a fault of the kernel with its source line. The table also keeps recently freed
@@ -20,7 +21,8 @@ const FIRST_ADDRESS: u64 = 0x2000_0000_0000;
 const END_ADDRESS: u64 = 0x4000_0000_0000;
 /// Bytes of a page.
 const PAGE: u64 = 4096;
-/// Allocations from this size on start at a huge page and use huge pages, so that their first use causes fewer page faults.
+/// Bytes of a huge page. Allocations of at least this size start at a huge page and use huge pages. Their first use therefore
+/// causes fewer page faults.
 const HUGE_PAGE: u64 = 2 << 20;
 /// Number of freed allocations that messages can name.
 const MAX_NAMED_FREED: usize = 256;
@@ -42,7 +44,7 @@ pub(crate) struct Allocation {
     pub(crate) address: u64,
     pub(crate) size: u64,
     pub(crate) kind: MemoryKind,
-    /// The number of the allocation, counted from 1. Messages name the allocation by it.
+    /// The number of the allocation, counted from 1. Messages name the allocation by this number.
     pub(crate) serial: u64,
     read_only: bool,
     /// The bytes that the client or a kernel has written. `None` if all bytes count as written.
@@ -110,7 +112,8 @@ impl Allocations {
         Ok(address)
     }
 
-    /// Maps pages after the last allocation. Skips addresses that already have a mapping, up to 64 times.
+    /// Maps pages after the previous allocation, and returns their address. Skips addresses that already have a mapping, up to 64
+    /// times.
     fn map(&mut self, mapped_bytes: u64) -> Option<u64> {
         let uses_huge_pages = mapped_bytes >= HUGE_PAGE;
         for _ in 0..64 {
@@ -132,8 +135,8 @@ impl Allocations {
             match at {
                 Ok(at) => {
                     if uses_huge_pages {
-                        // SAFETY: the range is the new mapping. The advice changes only the size of its pages; if the kernel has no
-                        // huge pages, it refuses the advice.
+                        // SAFETY: the range is the new mapping. The advice changes only the size of its pages. An operating system
+                        // without huge pages refuses the advice.
                         let _ = unsafe { madvise(at, mapped_bytes as usize, Advice::LinuxHugepage) };
                     }
                     return Some(at as u64);
@@ -162,7 +165,7 @@ impl Allocations {
         Ok(())
     }
 
-    /// The error for an address at which no live allocation starts.
+    /// Returns the error for an address at which no live allocation starts.
     fn no_allocation(&self, address: u64) -> Failure {
         let freed = self.recently_freed.iter().rev().find(|freed| freed.address == address);
         Status::InvalidValue.because(match freed {
@@ -193,7 +196,7 @@ impl Allocations {
         Ok(())
     }
 
-    /// The allocation that contains an address.
+    /// Returns the live allocation or registered memory that contains an address.
     pub(crate) fn find(&self, address: u64) -> Option<&Allocation> {
         self.live.range(..=address).next_back().map(|(_, found)| found).filter(|found| address < found.end())
     }
@@ -234,8 +237,8 @@ impl Allocations {
     /// Returns the memory that a launch may access, as segments for the executor.
     pub(crate) fn segments(&self, host: &[HostRange]) -> Vec<Segment> {
         let mut all: Vec<Segment> = self.accessible_ranges(host).into_iter().map(AccessibleRange::segment).collect();
-        // An access to freed memory is outside all other segments. The message of the fault names the nearest segment, so an empty
-        // segment at the address of the freed memory makes the message name it.
+        // An access to freed memory is outside all other segments. The message of the fault names the nearest segment. An empty
+        // segment at the address of the freed memory therefore makes the message name the freed allocation.
         let freed = self.freed_outside(&all).map(|freed| Segment {
             name: format!("allocation {} of {} bytes, which has been freed", freed.serial, freed.size),
             address: freed.address,
@@ -315,7 +318,7 @@ impl Allocations {
     }
 }
 
-/// An address range that a launch may access.
+/// An address range that a launch may access, with the names of the memory in the range.
 struct AccessibleRange {
     start: u64,
     end: u64,
@@ -324,7 +327,7 @@ struct AccessibleRange {
 }
 
 impl AccessibleRange {
-    /// Extends the range by an overlapping range. The result is writable if one of the ranges is.
+    /// Extends the range by an overlapping range. The result is writable if one of the two ranges is writable.
     fn join(&mut self, other: AccessibleRange) {
         self.end = self.end.max(other.end);
         self.read_only &= other.read_only;

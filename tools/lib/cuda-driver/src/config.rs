@@ -1,4 +1,4 @@
-//! The environment variables. `tileworks run` sets them.
+//! The configuration of the CPU device, which the driver reads from environment variables. `tileworks run` sets the variables.
 
 use executor::Check;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use target_info::Target;
 /// The program that launches execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The Tile IR or stage file in the module; PTX if the module has nothing else.
+    /// The Tile IR or stage file in the module, or the PTX if the module contains only PTX.
     Program,
     /// The PTX in the module.
     Ptx,
@@ -24,11 +24,11 @@ pub(crate) struct Config {
     pub(crate) stage: Stage,
     /// The checks that the executors perform on each launch.
     pub(crate) checks: BTreeSet<Check>,
-    /// Whether a launch fails if a check finds a fault.
+    /// Whether a finding of a check makes the launch fail.
     pub(crate) findings_fail: bool,
     /// Whether a fault ends the process.
     pub(crate) faults_abort: bool,
-    /// Time limit of a launch.
+    /// The time limit of a launch, or `None` for no limit.
     pub(crate) time_limit: Option<Duration>,
     /// The folder to which the process writes its statistics.
     pub(crate) report: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub(crate) struct Config {
 const DEFAULT_DEVICE: &str = "h100-sxm";
 
 impl Config {
-    /// Reads the configuration from environment variables. A variable that is empty counts as not set.
+    /// Reads the configuration from environment variables. An empty variable means the same as a variable that is not set.
     pub(crate) fn from_environment() -> Result<Config, String> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let (target, chip) = find_device(variable("TILEWORKS_DEVICE").as_deref().unwrap_or(DEFAULT_DEVICE))?;
@@ -82,7 +82,7 @@ impl Config {
     }
 }
 
-/// The number in the name of a target, for example 90 in `sm_90`, which means compute capability 9.0.
+/// Returns the number in the name of a target, for example 90 for `sm_90`, which means compute capability 9.0.
 pub(crate) fn compute_capability(target: Target) -> u32 {
     target.name.split_once('_').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! The imitated GPU: its name and attributes, from the target table and `machines/`.
+//! The imitated GPU: its name, and its attributes from the table of targets and from the file of its chip in `machines/`.
 
 use crate::config::{Config, compute_capability};
 use perf_model::Machine;
@@ -36,14 +36,14 @@ mod attribute {
     pub(super) const CLUSTER_LAUNCH: c_int = 120;
     pub(super) const TENSOR_MAP_ACCESS: c_int = 127;
     pub(super) const LAST: c_int = 148;
-    /// Capabilities that the imitated GPU reports as present: copies that overlap with kernels, mapped host memory, concurrent
-    /// kernels, unified addresses, priorities, L1 caches, managed memory, stream memory operations, cooperative launches, registered
-    /// host memory, memory pools.
+    /// Attributes whose value is 1, because the CPU device supports the capability: copies that overlap with kernels, mapped host
+    /// memory, concurrent kernels, unified addresses, priorities, L1 caches, managed memory, stream memory operations, cooperative
+    /// launches, registered host memory, and memory pools.
     pub(super) const SUPPORTED_CAPABILITIES: [c_int; 19] =
         [15, 19, 31, 40, 41, 78, 79, 80, 83, 89, 91, 92, 93, 94, 95, 99, 115, 122, 123];
 }
 
-/// Largest extents of a grid.
+/// Largest extents of a grid in CTAs.
 pub(crate) const MAX_GRID: [u32; 3] = [0x7fff_ffff, 0xffff, 0xffff];
 /// Largest extents of a CTA in threads.
 pub(crate) const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
@@ -70,18 +70,18 @@ impl Device {
         Ok(Device { name, target: config.target, machine, memory_bytes: host_memory_bytes() / 4 * 3 })
     }
 
-    /// Major and minor number of the compute capability.
+    /// Returns the major and minor number of the compute capability.
     pub(crate) fn capability(&self) -> (c_int, c_int) {
         let number = compute_capability(self.target) as c_int;
         (number / 10, number % 10)
     }
 
-    /// Maximum bytes of shared memory that a CTA can request.
+    /// Returns the maximum bytes of shared memory that a CTA can request.
     pub(crate) fn max_shared_bytes(&self) -> u32 {
         self.target.shared_memory
     }
 
-    /// The value of an attribute; `None` if the API has no such attribute.
+    /// Returns the value of the `CUdevice_attribute` with this number, or `None` if the API has no attribute with the number.
     pub(crate) fn attribute(&self, number: c_int) -> Option<c_int> {
         use attribute::*;
         let chip = &self.machine.chip;
@@ -123,7 +123,7 @@ impl Device {
     }
 }
 
-/// Bytes of memory of the host; 16 GiB if the system does not report them.
+/// Returns the bytes of memory of the host, or 16 GiB if the operating system does not report the number.
 fn host_memory_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -138,7 +138,7 @@ mod tests {
     use std::ffi::CString;
     use target_info::Target;
 
-    /// The expected bytes are those that the driver of the real chip reports.
+    /// The driver of the real chip reports the expected bytes.
     #[test]
     fn the_size_of_l2_is_that_of_the_chip() {
         let sizes = [("a100", 41_943_040), ("h100-sxm", 52_428_800), ("rtx3090", 6_291_456), ("rtx4090", 75_497_472)];

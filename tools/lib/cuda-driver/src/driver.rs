@@ -1,4 +1,4 @@
-//! The state of the process, and [`enter`], which runs the body of each entry point and reports its failure.
+//! The state of the driver, and [`run_entry_point`], which runs the body of each entry point and reports its failure.
 
 use crate::allocations::{Allocations, HostRange, MemoryKind};
 use crate::config::Config;
@@ -10,16 +10,16 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Stack size in bytes of the threads that execute kernels. The executors recurse over nested regions, so a stack must be large.
+/// Stack size in bytes of the threads that execute kernels. The stack is large because the executor recurses over nested regions.
 const STACK: usize = 64 << 20;
 
-/// The state of the driver. A process has one.
+/// The state of the driver. A process initialises the driver at most once, in [`DRIVER`].
 pub(crate) struct Driver {
     pub(crate) config: Config,
     pub(crate) device: Device,
     pub(crate) report: Report,
     pub(crate) thread_pool: rayon::ThreadPool,
-    /// Each operation on device memory holds this lock, so that operations of several threads execute one after another.
+    /// Each operation on device memory takes this lock. Operations of several threads therefore execute one after another.
     pub(crate) execution_lock: Mutex<()>,
     tables: Mutex<Tables>,
     pub(crate) primary_context: Handle,
@@ -29,7 +29,7 @@ pub(crate) struct Driver {
     process_id: u32,
 }
 
-/// The tables that change while the driver runs, behind one lock.
+/// The tables of objects and allocations, which entry points change. The lock `Driver::tables` guards the tables.
 #[derive(Default)]
 pub(crate) struct Tables {
     pub(crate) handles: Handles,
@@ -46,15 +46,15 @@ static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
 thread_local! {
     /// The stack of current contexts.
     pub(crate) static CONTEXTS: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
-    /// Memory of the host program that the next launch of this thread may access.
+    /// Memory of the host program that the client allowed the next launch of this thread to access.
     pub(crate) static HOST_RANGES: RefCell<Vec<HostRange>> = const { RefCell::new(Vec::new()) };
     /// The cause of the last failure of this thread, for `cuGetErrorString`.
     static LAST_FAILURE: RefCell<Option<(c_int, CString)>> = const { RefCell::new(None) };
-    /// The capture mode of this thread. `cuThreadExchangeStreamCaptureMode` reads and sets it; nothing else depends on it.
+    /// The capture mode of this thread. Only `cuThreadExchangeStreamCaptureMode` reads and sets the mode.
     pub(crate) static CAPTURE_MODE: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// Initialises the driver. Later calls return the first result.
+/// Initialises the driver in the first call. Later calls return the result of the first call.
 pub(crate) fn initialise() -> Result<&'static Driver> {
     let driver = DRIVER.get_or_init(|| {
         let driver = Driver::new();
@@ -69,12 +69,12 @@ pub(crate) fn initialise() -> Result<&'static Driver> {
     }
 }
 
-/// The driver, if it is initialised.
-pub(crate) fn initialised() -> Option<&'static Driver> {
+/// Returns the driver if `cuInit` has initialised it, even in a forked child.
+pub(crate) fn initialised_driver() -> Option<&'static Driver> {
     DRIVER.get().and_then(|driver| driver.as_ref().ok())
 }
 
-/// The initialised driver of this process.
+/// Returns the driver, or an error if `cuInit` has not initialised it in this process.
 pub(crate) fn driver() -> Result<&'static Driver> {
     match DRIVER.get() {
         Some(Ok(driver)) => driver.check_not_forked(),
@@ -88,13 +88,13 @@ fn write_totals_at_exit() {
         fn atexit(function: extern "C" fn()) -> c_int;
     }
     extern "C" fn finish() {
-        if let Some(driver) = initialised()
+        if let Some(driver) = initialised_driver()
             && driver.process_id == std::process::id()
         {
             driver.report.write_totals();
         }
     }
-    // SAFETY: the function is part of this library, which is not unloaded: a static holds its state.
+    // SAFETY: the function is part of this library, which the process does not unload.
     unsafe { atexit(finish) };
 }
 
@@ -114,7 +114,7 @@ impl Driver {
         Ok(Driver { config, device, report, thread_pool, execution_lock, tables, primary_context, default_pool, process_id })
     }
 
-    /// Checks that this process has initialised the driver itself, and is not a forked child.
+    /// Checks that this process is not a forked child of the process that initialised the driver.
     fn check_not_forked(&self) -> Result<&Driver> {
         if self.process_id == std::process::id() {
             return Ok(self);
@@ -123,6 +123,7 @@ impl Driver {
             .because("the process was forked after cuInit; start it with exec, for example multiprocessing's spawn"))
     }
 
+    /// Locks the tables.
     pub(crate) fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -151,7 +152,7 @@ impl Driver {
         }
     }
 
-    /// Ends the capture of all streams that this graph captures.
+    /// Ends the capture of all streams whose operations become nodes of this graph.
     pub(crate) fn end_captures(&self, graph: Handle) {
         let mut tables = self.tables();
         let streams: Vec<Handle> = tables.handles.all().map(|(handle, _)| handle).collect();
@@ -167,13 +168,13 @@ impl Driver {
     }
 }
 
-/// The current context of the thread.
+/// Returns the current context of the thread.
 pub(crate) fn current_context() -> Option<Handle> {
     CONTEXTS.with_borrow(|stack| stack.last().copied()).filter(|context| *context != 0)
 }
 
 /// Runs the body of an entry point, and returns the result code. Reports a panic, and a failure that has a message.
-pub(crate) fn enter(name: &str, body: impl FnOnce() -> Result<()>) -> c_int {
+pub(crate) fn run_entry_point(name: &str, body: impl FnOnce() -> Result<()>) -> c_int {
     // After a panic, the tables are still consistent, because each lock guards a complete update.
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
     let result = result.unwrap_or_else(|panic| {
@@ -184,7 +185,7 @@ pub(crate) fn enter(name: &str, body: impl FnOnce() -> Result<()>) -> c_int {
         Ok(()) => 0,
         Err(failure) => failure.status as c_int,
     };
-    let known = initialised();
+    let known = initialised_driver();
     if known.is_some_and(|driver| driver.config.trace) {
         eprintln!("tileworks: {name} -> {}", name_and_description(code).map_or("?".into(), |(name, _)| name.to_string_lossy()));
     }
@@ -213,8 +214,8 @@ fn remember_cause(code: c_int, message: &str) {
     }
 }
 
-/// The description of a result code, with the cause if the last failure of this thread had this code. The text is valid until the
-/// next failure of the thread.
+/// Returns the description of a result code. The text includes the cause if the last failure of this thread had this code. The text
+/// is valid until the next failure of the thread.
 pub(crate) fn error_text(code: c_int) -> Option<*const std::ffi::c_char> {
     LAST_FAILURE.with_borrow(|last| match last {
         Some((known, text)) if *known == code => Some(text.as_ptr()),

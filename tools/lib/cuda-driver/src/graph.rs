@@ -12,7 +12,7 @@ pub(crate) struct Node {
     /// Indices of the nodes that must run before this node.
     pub(crate) dependencies: BTreeSet<usize>,
     pub(crate) handle: Handle,
-    /// Whether the client has destroyed the node. It keeps its index, so that the indices of other nodes stay valid.
+    /// Whether the client has destroyed the node. The node stays in the list, so that the indices of other nodes stay valid.
     pub(crate) removed: bool,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// An executable graph. It has copies of the operations that the graph had at its instantiation.
+/// An executable graph. It contains copies of the operations that the graph contained at its instantiation.
 #[derive(Clone, Debug)]
 pub(crate) struct GraphExec {
     /// Operations in execution order, each with the handle of its node.
@@ -30,8 +30,8 @@ pub(crate) struct GraphExec {
 }
 
 impl Graph {
-    /// Returns an executable graph. Its order respects the dependencies. Of several ready nodes, the node that was created first
-    /// comes first.
+    /// Returns an executable graph, in which each operation follows its dependencies. If several operations are possible next, the
+    /// operation of the node that the client created first comes first.
     pub(crate) fn instantiate(&self) -> Result<GraphExec> {
         let mut done: BTreeSet<usize> = (0..self.nodes.len()).filter(|index| self.nodes[*index].removed).collect();
         let mut operations = Vec::new();
@@ -48,7 +48,8 @@ impl Graph {
 }
 
 impl GraphExec {
-    /// Replaces all operations by those of another graph. Both graphs must have the same kinds of operations in the same order.
+    /// Replaces all operations by the operations of another graph. Both graphs must have the same kinds of operations in the same
+    /// order.
     pub(crate) fn update(&mut self, other: GraphExec) -> Result<()> {
         let same_kind = |(a, b): (&(Handle, Work), &(Handle, Work))| std::mem::discriminant(&a.1) == std::mem::discriminant(&b.1);
         if self.operations.len() != other.operations.len() || !self.operations.iter().zip(&other.operations).all(same_kind) {

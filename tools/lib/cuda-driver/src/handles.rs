@@ -1,4 +1,5 @@
-//! Handles: numbers that identify the objects of the API. After an object is removed, its number is not used for another object.
+//! Handles: numbers that identify the objects of the API. The driver gives each handle to one object only, even after it has
+//! removed the object.
 
 use crate::graph::{Graph, GraphExec, Node};
 use crate::module::{Function, Library};
@@ -12,7 +13,7 @@ pub(crate) type Handle = usize;
 
 /// The first handle. Smaller numbers are the null handle and the default streams.
 const FIRST_HANDLE: Handle = 0x1000;
-/// Distance between consecutive handles. All handles are multiples of it, like addresses of objects.
+/// Distance between consecutive handles. All handles are multiples of this distance, as addresses of objects would be.
 const HANDLE_DISTANCE: Handle = 16;
 
 /// A stream.
@@ -20,7 +21,7 @@ const HANDLE_DISTANCE: Handle = 16;
 pub(crate) struct Stream {
     pub(crate) flags: u32,
     pub(crate) priority: i32,
-    /// The capture, while operations of the stream become nodes of a graph.
+    /// The capture, if operations of the stream become nodes of a graph.
     pub(crate) capture: Option<Capture>,
 }
 
@@ -28,7 +29,7 @@ pub(crate) struct Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capture {
     pub(crate) graph: Handle,
-    /// Whether the capture began in this stream.
+    /// Whether the client began the capture in this stream. The other streams joined the capture when they waited for an event.
     pub(crate) is_origin: bool,
 }
 
@@ -41,8 +42,7 @@ pub(crate) struct Event {
     pub(crate) capture_graph: Option<Handle>,
 }
 
-/// A memory pool. An allocation does not come from a pool, because the device allocates when the client calls. The attributes are
-/// therefore stored without an effect.
+/// A memory pool. The driver stores the attributes, but they have no effect, because no allocation uses the pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
     pub(crate) attributes: BTreeMap<i32, u64>,
@@ -99,11 +99,12 @@ impl Handles {
         handle
     }
 
+    /// Returns the object of a handle.
     pub(crate) fn get(&self, handle: Handle) -> Result<&Object> {
         self.objects.get(&handle).ok_or_else(|| Status::InvalidHandle.into())
     }
 
-    /// Removes an object that `is_kind` accepts.
+    /// Removes the object of a handle and returns the object. Returns an error if `is_kind` rejects the object.
     pub(crate) fn remove(&mut self, handle: Handle, is_kind: impl Fn(&Object) -> bool) -> Result<Object> {
         if !is_kind(self.get(handle)?) {
             return Err(Status::InvalidHandle.into());
@@ -116,6 +117,7 @@ impl Handles {
         self.objects.retain(|_, object| keep(object));
     }
 
+    /// Returns all handles with their objects, in the order of the handles.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Handle, &Object)> {
         self.objects.iter().map(|(handle, object)| (*handle, object))
     }
@@ -130,7 +132,7 @@ impl Handles {
         pool, pool_mut: Pool(Pool);
     }
 
-    /// Returns the graph, the index and the node of a node handle.
+    /// For the handle of a node, returns the handle of its graph, the index of the node in the graph, and the node.
     pub(crate) fn node(&self, handle: Handle) -> Result<(Handle, usize, &Node)> {
         let Object::GraphNode { graph, index } = self.get(handle)? else { return Err(Status::InvalidHandle.into()) };
         let node = self.graph(*graph)?.nodes.get(*index).ok_or(Status::InvalidHandle)?;

@@ -1,4 +1,4 @@
-//! Launches: checks the configuration of a launch, copies its parameters and executes the kernel.
+//! Launches of kernels. The driver checks the configuration of a launch, copies its parameters and executes the kernel.
 
 use crate::allocations::HostRange;
 use crate::device::{MAX_BLOCK, MAX_GRID, MAX_THREADS};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// A launch of a kernel, with copies of the parameters, because the client may change them after the call.
+/// A launch of a kernel, with copies of the parameters. Reason: the client may change the parameters after the call.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub(crate) function: Arc<Function>,
@@ -25,7 +25,7 @@ pub(crate) struct Launch {
     pub(crate) dynamic_shared_bytes: u32,
     /// The cluster extents in CTAs that the launch requests. An extent of 1 in all dimensions requests none.
     pub(crate) cluster: [u32; 3],
-    /// The bytes of all visible parameters, each at its offset.
+    /// The bytes of the parameters that the client passes, each parameter at its offset.
     pub(crate) param_data: Vec<u8>,
     /// Memory of the host program that the launch may access.
     pub(crate) host_ranges: Vec<HostRange>,
@@ -82,7 +82,7 @@ pub(crate) fn copy_params(function: &Function, params: *const *const c_void, ext
 }
 
 impl Launch {
-    /// Checks the configuration against the device and the kernel.
+    /// Checks the configuration of the launch against the limits of the device and of the kernel.
     pub(crate) fn check_config(&self, driver: &Driver) -> Result<()> {
         let name = &self.function.name;
         let invalid = |what: String| Err(Status::InvalidValue.because(format!("'{name}': {what}")));
@@ -108,7 +108,7 @@ impl Launch {
         Ok(())
     }
 
-    /// Executes the kernel. The caller holds the execution lock.
+    /// Executes the kernel. The caller has taken `Driver::execution_lock`.
     pub(crate) fn run(&self, driver: &Driver) -> Result<()> {
         let start = Instant::now();
         let result = match &self.function.library.source {
@@ -119,7 +119,7 @@ impl Launch {
         result
     }
 
-    /// Executes Tile IR or a stage file with the executor.
+    /// Executes a kernel of Tile IR or of a stage file with the executor.
     fn run_program(&self, input: &ProgramFile, driver: &Driver) -> Result<()> {
         let kernel = input.kernel(Some(&self.function.name)).map_err(|error| failure_from(Status::InvalidImage, &error))?;
         let arguments = self.function.params.iter().map(|param| param.extended_value(&self.param_data)).collect();
@@ -151,7 +151,7 @@ impl Launch {
         }
     }
 
-    /// Executes PTX with the simulator.
+    /// Executes a kernel of PTX with the simulator.
     fn run_ptx(&self, library: &Library, module: &ptx::Module, text: &str, driver: &Driver) -> Result<()> {
         let failure_of_simulator = |fault: Box<simulator::Fault>| self.failure_of(&fault.diagnostic("the module's PTX", text));
         let block = if self.function.block.is_some() { None } else { Some(self.block) };
@@ -182,19 +182,19 @@ impl Launch {
         print_output(&String::from_utf8_lossy(&machine.printed));
         result.map_err(failure_of_simulator)?;
         if !driver.config.checks.is_empty() {
-            let found = machine.race.iter().chain(&machine.breaches);
+            let found = machine.race.iter().chain(&machine.violations);
             let findings: Vec<Diagnostic> = found.map(|fault| *fault.diagnostic("the module's PTX", text)).collect();
             self.report_findings(&findings, driver)?;
         }
         Ok(())
     }
 
-    /// The time at which the executors stop the launch, if there is a time limit.
+    /// Returns the time at which the executors stop the launch, if the configuration has a time limit.
     fn deadline(&self, driver: &Driver) -> Option<Instant> {
         driver.config.time_limit.map(|limit| Instant::now() + limit)
     }
 
-    /// Converts a fault of an executor to the failure of the call.
+    /// Converts a fault that an executor found to the failure of the launch.
     fn failure_of(&self, fault: &Diagnostic) -> Failure {
         let Failure { status, message } = failure_from(status_of_fault(fault), fault);
         status.because(format!("kernel '{}': {}", self.function.name, message.unwrap_or_default()))

@@ -7,7 +7,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `api/` | the entry points, one file per group; they check pointers and handles and call the other files |
-//! | `driver.rs` | the state of the process, and the function `enter`, which every entry point calls |
+//! | `driver.rs` | the state of the driver, and the function `run_entry_point`, which every entry point calls |
 //! | `allocations.rs` | device memory, and the memory that a launch may access |
 //! | `module.rs`, `launch.rs` | programs and kernels; one launch |
 //! | `work.rs`, `graph.rs` | operations in streams; graphs of them, built or captured |
@@ -16,7 +16,7 @@
 //!
 //! Handles are numbers that the library looks up. It never dereferences them, so a wrong handle is an error. An operation
 //! of a stream is complete when its call returns. Operations of all streams therefore execute in the order of the calls, which is
-//! one of the orders that CUDA permits. If an executor panics, the launch fails.
+//! an order that CUDA permits. If an executor panics, the launch fails.
 
 #![allow(unsafe_code, reason = "the interface is a C library, and device memory is host memory")]
 

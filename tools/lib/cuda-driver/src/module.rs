@@ -22,7 +22,8 @@ const FATBIN_WRAPPER_MAGIC: u32 = 0x4662_43b1;
 /// Maximum number of decoded kernels that a module caches.
 const MAX_DECODED: usize = 64;
 
-/// A loaded module. The driver API calls it a library or a module; a handle of one is valid for the other.
+/// A loaded module. The driver API has modules and libraries. This library accepts the handle of a library as the handle of a
+/// module, and the reverse.
 pub(crate) struct Library {
     pub(crate) source: Source,
     pub(crate) kernels: Vec<String>,
@@ -30,7 +31,7 @@ pub(crate) struct Library {
     decoded_kernels: Mutex<BTreeMap<DecodedKey, Arc<Program>>>,
 }
 
-/// The name of a kernel, the CTA extents if the kernel does not require any, and the bytes of dynamic shared memory.
+/// The name of a kernel, the CTA extents of the launch unless the kernel requires extents, and the bytes of dynamic shared memory.
 type DecodedKey = (String, Option<[u32; 3]>, u32);
 
 /// The program that a launch executes: Tile IR or a stage file, or PTX.
@@ -52,7 +53,7 @@ pub(crate) struct Function {
     pub(crate) local_bytes: u32,
     /// The CTA extents that the kernel requires.
     pub(crate) block: Option<[u32; 3]>,
-    /// Maximum bytes of dynamic shared memory of a launch. Clients can raise it.
+    /// Maximum bytes of dynamic shared memory of a launch. Clients can raise this maximum.
     pub(crate) max_dynamic_shared_bytes: AtomicU32,
 }
 
@@ -85,11 +86,11 @@ impl Library {
                 "{name} has no PTX for TILEWORKS_STAGE=ptx: compile it with `tileworks run --stage ptx`, or with the driver `tileiras`"
             )));
         };
-        if is_ptx(&file) { Library::of_ptx(file, name) } else { Library::of_program(file, name) }
+        if is_ptx(&file) { Library::from_ptx(file, name) } else { Library::from_program(file, name) }
     }
 
     /// Loads Tile IR or a stage file.
-    fn of_program(file: &[u8], name: &str) -> Result<Library> {
+    fn from_program(file: &[u8], name: &str) -> Result<Library> {
         let producer = concat!("cuda-driver ", env!("CARGO_PKG_VERSION"));
         let input = ProgramFile::open(file, name, producer).map_err(|error| failure_from(Status::InvalidImage, &error))?;
         let kernels = input.kernel_names().into_iter().map(str::to_string).collect();
@@ -97,7 +98,7 @@ impl Library {
     }
 
     /// Loads PTX. Its kernels are the entries with a body.
-    fn of_ptx(file: &[u8], name: &str) -> Result<Library> {
+    fn from_ptx(file: &[u8], name: &str) -> Result<Library> {
         let (module, text) = ptx::open(file, name).map_err(|error| failure_from(Status::InvalidPtx, &error))?;
         let kernels = module.items.iter().filter_map(|item| match item {
             ptx::Item::Function(function) if function.entry && function.body.is_some() => Some(function.name.clone()),
@@ -146,7 +147,7 @@ impl Library {
         })
     }
 
-    /// Returns the decoded kernel of a PTX module, from the cache if possible.
+    /// Returns the decoded kernel of a PTX module. Decodes the kernel if it is not in the cache.
     pub(crate) fn program(&self, name: &str, block: Option<[u32; 3]>, dynamic_shared_bytes: u32) -> Result<Arc<Program>> {
         let Source::Ptx { module, text } = &self.source else { return Err(Status::InvalidValue.into()) };
         let key = (name.to_string(), block, dynamic_shared_bytes);
@@ -167,7 +168,7 @@ impl Library {
         Ok(program)
     }
 
-    /// The CTA extents that `.reqntid` of a PTX kernel requires.
+    /// Returns the CTA extents that `.reqntid` of a PTX kernel requires.
     fn required_block(&self, name: &str) -> Option<[u32; 3]> {
         let Source::Ptx { module, .. } = &self.source else { return None };
         let function = module.items.iter().find_map(|item| match item {
@@ -178,7 +179,7 @@ impl Library {
     }
 }
 
-/// The size of a parameter of Tile IR in bytes.
+/// Returns the size in bytes of a parameter of a Tile IR kernel.
 fn param_bytes(ty: &ParamType) -> u32 {
     match ty {
         ParamType::Pointer(_) => 8,
@@ -187,7 +188,7 @@ fn param_bytes(ty: &ParamType) -> u32 {
     }
 }
 
-/// The failure with a result code and a rendered diagnostic as its cause.
+/// Returns a failure with this result code, whose cause is the text of the diagnostic.
 pub(crate) fn failure_from(status: Status, error: &Diagnostic) -> Failure {
     status.because(error.render(Style::Human, |_| String::new()).trim_end())
 }
@@ -213,7 +214,7 @@ fn programs_in(image: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
     }
 }
 
-/// The error for an image that has only machine code.
+/// Returns the error for an image that contains only machine code.
 fn no_program_error(name: &str) -> Failure {
     Status::NoBinaryForGpu.because(format!(
         "{name} has machine code, but no program that a CPU can execute. Compile it with this project's `tileiras`, which `tileworks run` \
@@ -221,14 +222,14 @@ fn no_program_error(name: &str) -> Failure {
     ))
 }
 
-/// Copies the image at an address of this process. The size is in the headers of the image and may be wrong. Reads through
-/// `/proc/self/mem`, so that an access to unmapped memory is an error instead of a crash.
+/// Copies the image at an address of this process. The headers of the image state its size, and may be wrong. The function
+/// therefore reads `/proc/self/mem`, so that an access to unmapped memory is an error instead of a crash.
 pub(crate) fn read_image(image: *const c_void) -> Result<Vec<u8>> {
     let memory = std::fs::File::open("/proc/self/mem").map_err(|error| Status::OperatingSystem.because(error.to_string()))?;
     read_from(&memory, image as u64, false)
 }
 
-/// Reads the image at an address. `in_wrapper` states whether the wrapper structure of a fatbin points to it.
+/// Reads the image at an address. `in_wrapper` states whether the wrapper structure of a fatbin points to the image.
 fn read_from(memory: &std::fs::File, address: u64, in_wrapper: bool) -> Result<Vec<u8>> {
     let at = |offset: u64, length: usize| {
         let mut bytes = vec![0; length];

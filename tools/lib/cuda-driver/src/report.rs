@@ -1,8 +1,10 @@
 //! Messages about faults on standard error, and the statistics that `tileworks run` summarises.
 //!
-//! A process writes its statistics to a file of its own in the folder `TILEWORKS_REPORT`, one JSON object per line. It writes each
-//! fault or finding when it occurs. It writes the number and time of the launches of each kernel since the last such lines at a launch,
-//! if [`WRITE_INTERVAL`] has passed, and when the process ends. Reason: a process that ends with `_exit` runs no function at its end.
+//! Each process writes its statistics to its own file in the folder `TILEWORKS_REPORT`, with one JSON object per line. The process
+//! writes each fault and each finding when it occurs. It also writes the number and the total time of the launches of each kernel.
+//!
+//! The process writes these totals at its end, and at each launch at least [`WRITE_INTERVAL`] after the previous totals. The totals
+//! cover the launches since the previous totals. A process that ends with `_exit` loses only the last totals.
 
 use base::diag::{Diagnostic, Style};
 use serde_json::json;
@@ -13,10 +15,10 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Least time between two writes of the launches.
+/// Least time between two writes of the totals at launches.
 const WRITE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The launches of a kernel.
+/// The launches of a kernel since the last write of the totals.
 #[derive(Debug, Default)]
 struct KernelTotal {
     launches: u64,
@@ -24,29 +26,31 @@ struct KernelTotal {
     time: Duration,
 }
 
-/// The statistics file, and what has been printed or counted so far.
+/// The statistics file, the totals that are not yet in the file, and the messages that the process has printed.
 #[derive(Debug, Default)]
 struct ReportState {
     file: Option<File>,
     totals: BTreeMap<String, KernelTotal>,
     last_write: Option<Instant>,
-    /// Unsupported entry points that the client has called; each is reported once.
+    /// Unsupported entry points that the client has called. The driver reports each entry point once.
     unsupported_calls: BTreeSet<String>,
-    /// Findings that have been printed; each is printed once.
+    /// Findings that the driver has printed. The driver prints each finding once.
     printed_findings: BTreeSet<String>,
 }
 
-/// The reports of a process.
+/// The messages and the statistics of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Report(Mutex<ReportState>);
 
 impl Report {
+    /// Creates the statistics file in a folder. Without a folder, the process writes no statistics.
     pub(crate) fn new(folder: Option<&Path>) -> Report {
         let path = folder.map(|folder| folder.join(format!("{}.jsonl", std::process::id())));
         let file = path.and_then(|path| File::options().create(true).append(true).open(path).ok());
         Report(Mutex::new(ReportState { file, ..ReportState::default() }))
     }
 
+    /// Locks the state.
     fn state(&self) -> MutexGuard<'_, ReportState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,7 +76,7 @@ impl Report {
         self.state().write_line(json!({"fault": name, "call": call, "message": message}));
     }
 
-    /// Prints a finding of a check, unless it was printed before.
+    /// Prints a finding of a check, unless the process has already printed it.
     pub(crate) fn report_finding(&self, kernel: &str, finding: &Diagnostic) {
         let text = finding.render(Style::Human, |_| String::new());
         let mut state = self.state();
@@ -82,7 +86,7 @@ impl Report {
         }
     }
 
-    /// Prints that an entry point is not supported, unless it was printed before.
+    /// Prints that an entry point is not supported, unless the process has already printed it.
     pub(crate) fn report_unsupported(&self, name: &str) {
         let mut state = self.state();
         if state.unsupported_calls.insert(name.to_string()) {
@@ -91,14 +95,14 @@ impl Report {
         }
     }
 
-    /// Writes the totals of the process.
+    /// Writes the totals of the launches since the last write.
     pub(crate) fn write_totals(&self) {
         self.state().write_totals();
     }
 }
 
 impl ReportState {
-    /// Writes the launches since the last call.
+    /// Writes the totals of the launches since the last call, and removes these totals.
     fn write_totals(&mut self) {
         self.last_write = Some(Instant::now());
         for (kernel, total) in std::mem::take(&mut self.totals) {

@@ -1,4 +1,4 @@
-//! The result codes of the driver API, and the failure of a call.
+//! The result codes (`CUresult`) of the driver API, and the failure of a call.
 
 use base::diag::{Diagnostic, Kind};
 use std::ffi::{CStr, c_int};
@@ -11,7 +11,7 @@ pub(crate) struct Failure {
     pub(crate) message: Option<String>,
 }
 
-/// The result of a driver function or of a part of it.
+/// The result of an entry point or of a helper of an entry point.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl From<Status> for Failure {
@@ -78,7 +78,7 @@ statuses! {
     Unknown = 999, c"CUDA_ERROR_UNKNOWN", c"unknown error";
 }
 
-/// Returns the result code of the launch of a kernel that ended with this fault.
+/// Returns the result code of a launch whose kernel ended with this fault.
 pub(crate) fn status_of_fault(fault: &Diagnostic) -> Status {
     match fault.code.as_str() {
         "RUN001" | "RUN002" | "SIM010" | "SIM014" => Status::IllegalAddress,

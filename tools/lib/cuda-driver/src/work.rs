@@ -43,13 +43,13 @@ pub(crate) enum Work {
         count: u64,
         rows: u64,
     },
-    /// Writes one word. A thread of the client may poll the word, so the write is atomic.
+    /// Writes a word. The write is atomic, because a thread of the client may poll the word.
     WriteValue {
         to: u64,
         value: u64,
         bytes: u64,
     },
-    /// Waits until the value of a word meets a condition.
+    /// Checks that the value of a word meets a condition. If it does not, the operation fails instead of waiting.
     WaitValue {
         at: u64,
         value: u64,
@@ -62,12 +62,12 @@ pub(crate) enum Work {
         function: HostFunction,
         data: usize,
     },
-    /// Marks an allocation in a graph. The entry point has already allocated the memory, so execution does nothing.
+    /// An allocation node of a graph. Its execution has no effect, because the entry point has already allocated the memory.
     Allocate,
     Free {
         address: u64,
     },
-    /// An empty node, which only orders other nodes.
+    /// No effect. An empty node of a graph only orders other nodes.
     Nothing,
     /// The operations of an executable graph, in order.
     Graph(Vec<Work>),
@@ -129,7 +129,8 @@ impl Work {
                 Ok(())
             }
             Work::WaitValue { at, value, bytes, condition } => {
-                // All earlier operations are complete. Waiting here would block the thread that could write the word later.
+                // All earlier operations are complete, so no operation can still write the word. A wait would block the thread that
+                // could issue a later write.
                 match condition.is_met(read_word(*at, *bytes), *value, *bytes) {
                     true => Ok(()),
                     false => {
@@ -162,8 +163,8 @@ pub(crate) fn issue(driver: &Driver, stream: Handle, work: Work) -> Result<()> {
         tables.handles.event_mut(*event)?.capture_graph = Some(capture.graph);
     }
     let graph = tables.handles.graph_mut(capture.graph)?;
-    // Each node depends on the previous one. This order is legal for one stream, and also for several streams of a capture, because
-    // it is the order of the calls.
+    // Each node depends on the previous node. The nodes therefore run in the order of the calls, which is legal for one stream and
+    // for several streams of a capture.
     let dependencies = graph.nodes.len().checked_sub(1).into_iter().collect();
     let index = graph.nodes.len();
     graph.nodes.push(Node { work, dependencies, handle: 0, removed: false });
@@ -179,7 +180,7 @@ fn copy(driver: &Driver, to: u64, from: u64, bytes: u64) {
     driver.tables().allocations.record_write(to, bytes);
 }
 
-/// Writes a value to `count` adjacent elements.
+/// Writes a value to `count` adjacent elements of device memory.
 fn fill(driver: &Driver, to: u64, value: u32, element_bytes: u64, count: u64) {
     let start = to as usize as *mut u8;
     // SAFETY: the entry point has checked that the range is inside an allocation.
@@ -193,7 +194,7 @@ fn fill(driver: &Driver, to: u64, value: u32, element_bytes: u64, count: u64) {
     driver.tables().allocations.record_write(to, element_bytes * count);
 }
 
-/// Writes a word of 4 or 8 bytes. The entry point has checked its address.
+/// Writes a word of 4 or 8 bytes. The entry point has checked the address.
 fn write_word(to: u64, value: u64, bytes: u64) {
     // SAFETY: the word is aligned and inside an allocation.
     unsafe {
@@ -204,7 +205,7 @@ fn write_word(to: u64, value: u64, bytes: u64) {
     }
 }
 
-/// Reads a word of 4 or 8 bytes. The entry point has checked its address.
+/// Reads a word of 4 or 8 bytes. The entry point has checked the address.
 fn read_word(at: u64, bytes: u64) -> u64 {
     // SAFETY: the word is aligned and inside an allocation.
     unsafe {
@@ -215,7 +216,7 @@ fn read_word(at: u64, bytes: u64) -> u64 {
     }
 }
 
-/// Checks the ranges of a fill.
+/// Checks the element size and the alignment of a fill, and that all rows are inside one allocation.
 pub(crate) fn check_fill(driver: &Driver, to: u64, pitch: u64, element_bytes: u64, count: u64, rows: u64) -> Result<()> {
     if !matches!(element_bytes, 1 | 2 | 4) || !to.is_multiple_of(element_bytes) {
         return Err(Status::InvalidValue.into());
@@ -224,7 +225,8 @@ pub(crate) fn check_fill(driver: &Driver, to: u64, pitch: u64, element_bytes: u6
     check_rows(driver, to, pitch, width, rows)
 }
 
-/// Checks that all rows are inside one allocation.
+/// Checks that `rows` rows of `width` bytes are inside one allocation. `pitch` is the distance between the starts of two rows in
+/// bytes.
 pub(crate) fn check_rows(driver: &Driver, at: u64, pitch: u64, width: u64, rows: u64) -> Result<()> {
     if rows == 0 || width == 0 {
         return Ok(());

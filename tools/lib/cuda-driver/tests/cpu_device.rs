@@ -1,4 +1,5 @@
-//! Tests of the CUDA driver API as a client uses it. The table in `docs/ci.md` gives the error that each kind of fault returns.
+//! Tests that call the CUDA driver API as a client calls it. The table in `docs/ci.md` gives the error that each kind of fault
+//! returns.
 
 #![allow(unsafe_code, reason = "the client of a C library")]
 
@@ -105,7 +106,7 @@ const ILLEGAL_ADDRESS: c_int = 700;
 const LAUNCH_TIMEOUT: c_int = 702;
 const NOT_SUPPORTED: c_int = 801;
 
-/// Initialises the driver, and makes the tests run one after another, so that a test can compare the free memory.
+/// Initialises the driver, and makes the tests run one after another. A test can therefore compare the free memory at two times.
 fn lock_driver() -> MutexGuard<'static, ()> {
     static START: Once = Once::new();
     static TURN: Mutex<()> = Mutex::new(());
@@ -121,7 +122,7 @@ fn lock_driver() -> MutexGuard<'static, ()> {
     turn
 }
 
-/// The driver's text for a result code.
+/// Returns the text of `cuGetErrorString` for a result code.
 fn text(code: c_int) -> String {
     let mut start = null();
     // SAFETY: the driver returns text that is valid until the next failure of this thread.
@@ -131,7 +132,7 @@ fn text(code: c_int) -> String {
     }
 }
 
-/// Loads a module. The error is the result code.
+/// Loads a module and returns its handle. If the load fails, returns the result code as the error.
 fn load(image: *const c_void) -> Result<usize, c_int> {
     let mut module = 0;
     // SAFETY: the tests pass images that end with a NUL or describe their own size.
@@ -141,7 +142,7 @@ fn load(image: *const c_void) -> Result<usize, c_int> {
     }
 }
 
-/// The handle of a kernel.
+/// Returns the handle of a kernel.
 fn function(module: usize, name: &CStr) -> usize {
     let mut function = 0;
     // SAFETY: the name ends with a NUL, and the driver checks the handle of the module.
@@ -149,6 +150,7 @@ fn function(module: usize, name: &CStr) -> usize {
     function
 }
 
+/// Allocates device memory and returns its address.
 fn allocate(bytes: usize) -> u64 {
     let mut pointer = 0;
     // SAFETY: the output pointer is valid.
@@ -163,6 +165,7 @@ fn launch(function: usize, grid: u32, block: u32, stream: usize, pointer: u64, c
     unsafe { cuLaunchKernel(function, grid, 1, 1, block, 1, 1, 0, stream, params.as_ptr(), null()) }
 }
 
+/// Copies values from device memory.
 fn read(pointer: u64, count: usize) -> Vec<u32> {
     let mut values = vec![0u32; count];
     // SAFETY: the destination has this size.
@@ -170,6 +173,7 @@ fn read(pointer: u64, count: usize) -> Vec<u32> {
     values
 }
 
+/// Copies values to device memory.
 fn write(pointer: u64, values: &[u32]) {
     // SAFETY: the source has this size.
     assert_eq!(unsafe { cuMemcpyHtoD_v2(pointer, values.as_ptr().cast(), 4 * values.len()) }, 0);
@@ -203,7 +207,7 @@ fn an_access_outside_an_allocation_is_an_error_with_its_line() {
     assert_eq!(launch(twice, 1, 32, 0, memory, 17), ILLEGAL_ADDRESS);
     let report = text(ILLEGAL_ADDRESS);
     assert!(report.contains("SIM010") && report.contains("ld.global.u32") && report.contains("allocation"), "{report}");
-    // The next launch works.
+    // The next launch succeeds.
     assert_eq!(launch(twice, 1, 32, 0, memory, 16), 0);
     // SAFETY: plain numbers.
     assert_eq!(unsafe { cuMemFree_v2(memory) }, 0);
@@ -226,7 +230,7 @@ fn memory_of_the_host_needs_permission() {
     assert_eq!(unsafe { tileworksAllowHostMemory(address, 32, c"values".as_ptr(), 0) }, 0);
     assert_eq!(launch(twice, 1, 8, 0, address, 8), 0);
     assert_eq!(values, [6; 8]);
-    // The permission is for one launch.
+    // The permission covers only the first launch.
     assert_eq!(launch(twice, 1, 8, 0, address, 8), ILLEGAL_ADDRESS);
     // A client that does not launch withdraws the permission.
     // SAFETY: as above.
@@ -237,7 +241,7 @@ fn memory_of_the_host_needs_permission() {
     assert_eq!(launch(twice, 1, 8, 0, address, 8), ILLEGAL_ADDRESS);
 }
 
-/// Memory of the host program, which `find_host_words` finds.
+/// Memory of the host program. The function `find_host_words` returns it to the driver.
 static HOST_WORDS: [AtomicU32; 16] = [const { AtomicU32::new(3) }; 16];
 
 unsafe extern "C" fn find_host_words(address: u64, start: *mut u64, bytes: *mut u64) -> c_int {
@@ -262,7 +266,7 @@ fn a_launch_finds_memory_of_the_host() {
     // SAFETY: as above.
     assert_eq!(unsafe { tileworksSetHostMemoryFinder(None) }, 0);
     assert_eq!(launch(twice, 1, 16, 0, known, 12), ILLEGAL_ADDRESS);
-    // The words before the view are outside both launches. The launch of 13 threads failed in its last thread.
+    // The first four words are outside all launches. The launch of 13 threads failed in its last thread.
     assert!(HOST_WORDS[..4].iter().all(|word| word.load(Ordering::Relaxed) == 3));
     assert!(HOST_WORDS[4..].iter().all(|word| matches!(word.load(Ordering::Relaxed), 6 | 12)));
 }
@@ -363,7 +367,7 @@ fn streams_write_words_and_compare_them() {
         assert_eq!(cuStreamWaitValue32_v2(0, memory, 4, AT_LEAST), 0);
         assert_eq!(cuStreamBatchMemOp_v2(0, 4, batch.as_ptr(), 0), 0);
         assert_eq!(read(memory, 4), [5, 7, 9, 1]);
-        // The device executes in the order of the calls, so nothing can still write this value.
+        // The device executes operations in the order of the calls, so no earlier operation can still write this value.
         assert_eq!(cuStreamWaitValue32_v2(0, memory, 6, EQUAL), NOT_SUPPORTED);
         assert_eq!(cuStreamWriteValue32_v2(0, memory + 2, 5, 0), INVALID_VALUE);
         assert_eq!(cuStreamWriteValue32_v2(0, memory + 16, 5, 0), INVALID_VALUE);

@@ -1,5 +1,5 @@
-//! A soak test: 100,000 launches in one process, with the objects that a client creates around them. The memory of the process must
-//! not grow. The test takes about a minute, so it runs only on request:
+//! A soak test: 100,000 launches in one process, with the modules, streams, events and graphs that a client creates for the
+//! launches. The memory of the process must not grow. The test takes about a minute, so Cargo runs it only on request:
 //!
 //! ```sh
 //! cargo test --workspace --test soak -- --ignored --nocapture
@@ -66,15 +66,17 @@ const INCREMENT: &CStr = c"
 const VADD: &CStr = c"vadd_Kt1_A1f32_1i4t1_p16_A1f32_1i4t1_p16_A1f32_1i4t1_p16_I256";
 
 const ITERATIONS: usize = 1000;
-/// Launches of an iteration: pairs of `increment` and `vadd`, and one graph with two `increment`.
+/// Number of launch pairs of an iteration. A pair launches `increment` and `vadd`. Each iteration also launches a graph with two
+/// `increment`.
 const PAIRS: usize = 49;
 const LAUNCHES: usize = 2 * PAIRS + 2;
-/// Iterations before the first measurement: caches and the memory of threads reach their final size.
+/// Iterations before the first measurement. In these iterations, caches and the memory of threads reach their final size.
 const WARM_UP: usize = 100;
-/// Growth in bytes that the allocator of the C library may cause. A leak of 24 bytes per launch exceeds this limit.
+/// Growth in bytes that the test allows, because the allocator of the C library may cause it. A leak of 24 bytes per launch exceeds
+/// this limit.
 const ALLOWED_GROWTH: usize = 2 << 20;
 
-/// Calls the driver, which must succeed.
+/// Calls an entry point, and checks that the call succeeds.
 macro_rules! call {
     ($call:expr) => {
         // SAFETY: the handles and output pointers are valid.
@@ -82,7 +84,7 @@ macro_rules! call {
     };
 }
 
-/// Runs a function of the driver that writes its result to a place.
+/// Calls an entry point that writes a handle, and returns the handle.
 fn created(create: impl FnOnce(&mut usize) -> c_int) -> usize {
     let mut handle = 0;
     assert_eq!(create(&mut handle), 0);
@@ -93,14 +95,14 @@ fn launch(function: usize, stream: usize, params: &[*const c_void]) {
     call!(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, params.as_ptr(), null()));
 }
 
-/// The resident memory of this process in bytes.
+/// Returns the resident memory of this process in bytes.
 fn resident_bytes() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").expect("Linux has this file");
     text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("the second number is in pages") * 4096
 }
 
-/// Loads the modules, launches, checks the results and releases everything.
-fn run_round(vadd_module: &[u8]) {
+/// Loads the modules, launches the kernels, checks the results and releases all objects.
+fn run_iteration(vadd_module: &[u8]) {
     // SAFETY: the images end with a NUL or describe their own size, and the output pointers are valid.
     let modules = [INCREMENT.as_ptr().cast(), vadd_module.as_ptr().cast()]
         .map(|image| created(|module| unsafe { cuModuleLoadData(module, image) }));
@@ -151,11 +153,11 @@ fn memory_is_constant_over_100_000_launches() {
     let vadd_module = cubin::program::cpu_module(&[&bytecode]);
     call!(cuInit(0));
     let mut first = 0;
-    for round in 0..ITERATIONS {
-        if round == WARM_UP {
+    for iteration in 0..ITERATIONS {
+        if iteration == WARM_UP {
             first = resident_bytes();
         }
-        run_round(&vadd_module);
+        run_iteration(&vadd_module);
     }
     let last = resident_bytes();
     println!("{} launches: {first} bytes resident after {}, {last} at the end", ITERATIONS * LAUNCHES, WARM_UP * LAUNCHES);

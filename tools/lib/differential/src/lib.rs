@@ -1,14 +1,14 @@
-//! Differential testing: executes the output of every stage of the pipeline for one program, and compares the output buffers and
-//! printed text. Each tool runs as a process. `tile-fuzz`
-//! tests random programs, and `tile-validate` tests a user's program.
+//! Differential testing: runs every stage of the pipeline on a program, executes the output of each stage, and compares the output
+//! buffers and the printed text. Each tool runs as a process. `tile-fuzz` tests random programs, and `tile-validate` tests the
+//! program of a user.
 
 use base::diag::{Diagnostic, Result};
 use numerics::Scalar;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The checks of `tile-run` for the source program: all except `padding`. Reason: every stage loads zeros for unspecified padding,
-/// so the results are comparable even if the program depends on it.
+/// The checks of `tile-run` for the source program. The list omits `padding`, because every stage loads zeros for unspecified
+/// padding. The results are therefore comparable even if the program depends on the padding. The list also omits `nan`.
 const CHECK_OPTION: &str = "--check=memory,init,token,race,assume,facts,divide,order";
 
 /// An output buffer to compare.
@@ -18,9 +18,10 @@ pub struct Output {
     pub name: String,
     /// The type of the elements.
     pub scalar: Scalar,
-    /// The permitted error of an element, relative to max(magnitude of the expected element, 1). With zero, the bits must be equal.
+    /// The permitted error of an element, relative to max(magnitude of the expected element, 1). With 0, the bits must be equal,
+    /// but any NaN equals any other NaN.
     pub tolerance: f64,
-    /// The expected contents, if they are known without executing the program.
+    /// The expected contents, if the caller knows them without an execution of the program.
     pub expected: Option<Vec<u8>>,
 }
 
@@ -32,7 +33,8 @@ pub enum Outcome {
     Unsupported(String),
     /// A stage or executor exceeded its time limit.
     Unfinished(String),
-    /// The results differ from the expected ones, or a stage or executor failed. The text has the place.
+    /// The results differ from the expected results, or a stage or executor failed. The text names the file and the difference or
+    /// the failure.
     Wrong(String),
 }
 
@@ -41,24 +43,24 @@ pub enum Outcome {
 pub struct StageRunner {
     /// The directory of the tools.
     pub tools_dir: PathBuf,
-    /// The number after `-O`.
+    /// The number after the option `-O` of `tile-lower-aa`.
     pub opt_level: String,
     /// The GPU, such as `sm_90`.
     pub target: String,
-    /// Options for tile-lower-as that force optimisation decisions.
+    /// Options for `tile-lower-as` that force optimisation decisions.
     pub lowering_options: Vec<String>,
-    /// Options for tile-sched that force optimisation decisions.
+    /// Options for `tile-sched` that force optimisation decisions.
     pub scheduling_options: Vec<String>,
-    /// Time limit per process.
+    /// The time limit of each process.
     pub time_limit: Duration,
-    /// Whether the caller compares other programs concurrently. If so, each process is single-threaded.
+    /// Whether the caller compares other programs concurrently. If so, each process uses one thread.
     pub runs_concurrently: bool,
 }
 
 /// The prefix of the message for the case that the source program itself does not produce the expected contents.
 pub const UNEXPECTED_PREFIX: &str = "unexpected: ";
 
-/// The standard output of a successful run of a tool, or the outcome that ends the comparison.
+/// The result of a run of a tool: its standard output if it succeeds, or the outcome that ends the comparison.
 enum ToolResult {
     Done(String),
     Failed(Outcome),
@@ -79,8 +81,8 @@ const EARLY_DELIVERY: &[&str] = &["--races=error", "--delivery=early"];
 const LATE_DELIVERY: &[&str] = &["--races=error", "--delivery=late", "--schedule-seed=7"];
 
 impl StageRunner {
-    /// Runs a tool. Exit code 3 means that the tool does not support the program. Exit code 4 is an error of the environment, not
-    /// of the program, so it becomes an error of the caller.
+    /// Runs a tool. Exit code 3 means that the tool does not support the program. Exit code 4 means a failure of the environment,
+    /// not of the program, so this function returns an error.
     fn run(&self, tool: &str, args: &[&str]) -> Result<ToolResult> {
         let path = self.tools_dir.join(tool);
         let io_error = |why: String| Diagnostic::io("FUZ001", format!("{}: {why}", path.display()));
@@ -132,7 +134,8 @@ impl StageRunner {
             stage_run("tile-ptx", vec![&sched_path, "-o", &ptx_path], &ptx_path, "tile-sim", &[EARLY_DELIVERY, LATE_DELIVERY]),
         ];
         if ["0", "1"].contains(&&*self.opt_level) {
-            // Without pipelining, there is no intermediate phase and no asynchronous work.
+            // At these levels, `tile-sched` does not pipeline loops. One run of `tile-sched` therefore suffices, and the PTX has no
+            // asynchronous work.
             stage_runs[3].args[0] = &as_path;
             stage_runs[4].runs = &[EARLY_DELIVERY];
             stage_runs.remove(2);
@@ -153,7 +156,7 @@ impl StageRunner {
         Ok(Outcome::Same)
     }
 
-    /// Executes a file. Returns the outcome that ends the comparison if the results differ or the executor fails.
+    /// Executes the output of a stage. If the results differ or the executor fails, returns the outcome that ends the comparison.
     fn compare_stage(
         &self,
         outputs: &[Output],

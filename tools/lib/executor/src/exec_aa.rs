@@ -1,4 +1,4 @@
-//! Executes `.aa` (TileAA) programs on complete (not distributed) tiles.
+//! Executes `.aa` (TileAA) programs. Tiles are complete: no layout distributes them over threads.
 
 use crate::check::stride_assumptions::{self, StrideUse};
 use crate::check::{Check, assume, facts};
@@ -24,7 +24,7 @@ pub(crate) struct AaProgram<'a> {
     pub(crate) debug: &'a DebugInfo,
     /// Addresses of the module's globals, by name.
     pub(crate) globals: BTreeMap<String, u64>,
-    /// The `assume` ops whose results are used only as strides of tensor views.
+    /// The `assume` ops whose results are only strides of memrefs. The checks of these assumptions take place at the memref.
     stride_assumes: BTreeSet<OpId>,
 }
 
@@ -54,8 +54,9 @@ impl<'a> AaProgram<'a> {
 }
 
 impl AaProgram<'_> {
-    /// Returns whether tile blocks may synchronise or observe each other's writes. If so, they must run in turns.
-    pub(crate) fn synchronises(&self) -> bool {
+    /// Returns whether a tile block may synchronise with another tile block or read its writes. If so, tile blocks must run in
+    /// turns.
+    pub(crate) fn may_synchronise(&self) -> bool {
         self.function.body.walk(self.function.region).into_iter().any(|op| match &self.function.body.ops[op].kind {
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } | Op::ReduceView { .. } => true,
             Op::MulticastLoad { .. } | Op::MulticastStore { .. } => true,
@@ -67,6 +68,7 @@ impl AaProgram<'_> {
         })
     }
 
+    /// Executes an MMA. Returns `None` for other ops.
     fn mma(&self, kind: &Op, env: &Env<'_>) -> Option<Tile> {
         let signedness = |signed: bool| if signed { Signedness::Signed } else { Signedness::Unsigned };
         Some(match *kind {
@@ -84,8 +86,8 @@ impl AaProgram<'_> {
         })
     }
 
-    /// Returns the memory access that an op performs, or `None` for other ops.
-    fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(AccessRequest<'a>, AccessAttrs)> {
+    /// Returns the memory access that an op performs. `None` if the op does not access memory.
+    fn access_request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(AccessRequest<'a>, AccessAttrs)> {
         let tile_of = |id: &Id| env.tile(*id).clone();
         let optional_tile = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
         let tiles = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();
@@ -109,7 +111,7 @@ impl AaProgram<'_> {
                 },
                 access_attrs(token, order),
             ),
-            // The executor models one device, so a multicast load, which reduces over devices, is a plain load.
+            // A multicast load reduces over devices. The executor models one device, so the load is a plain load.
             Op::MulticastLoad { view, index, token, order, in_bounds, .. } => {
                 (AccessRequest::LoadView { view: env.view(*view), index: tiles(index), in_bounds }, access_attrs(token, order))
             }
@@ -176,7 +178,7 @@ impl Program for AaProgram<'_> {
 
     fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let results = self.execute_op(op, env)?;
-        if env.world.checks(Check::Facts) && !self.stride_assumes.contains(&op) {
+        if env.kernel_memory.checks(Check::Facts) && !self.stride_assumes.contains(&op) {
             self.check_facts(op, &results, env);
         }
         if let Op::Core(Core::MakeMemRef { strides, .. }) = &self.function.body.ops[op].kind {
@@ -187,7 +189,7 @@ impl Program for AaProgram<'_> {
 }
 
 impl AaProgram<'_> {
-    /// Executes an op without the checks of facts and strides.
+    /// Executes an op. Does not check facts and strides.
     fn execute_op(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
         if let Some(mma) = self.mma(kind, env) {
@@ -206,7 +208,7 @@ impl AaProgram<'_> {
                 combine::scan(CombinerBody { program: self, region: *body }, *dim as usize, *reverse, operands, env)
             }
             _ => {
-                let (request, access_attrs) = self.request(op, kind, env).expect("every other op accesses memory");
+                let (request, access_attrs) = self.access_request(op, kind, env).expect("every other op accesses memory");
                 access::perform(request, access_attrs, env)
             }
         }
@@ -221,19 +223,19 @@ impl AaProgram<'_> {
             for (assumption, value) in stride_assumptions::assume_chain(body, &self.stride_assumes, stride, stride_use) {
                 let node = &body.ops[assumption];
                 if let Op::Core(Core::Assume { fact, .. }) = &node.kind
-                    && env.world.checks(Check::Assume)
+                    && env.kernel_memory.checks(Check::Assume)
                     && let Some(violation) = assume::violation(fact, env.tile(value))
                 {
-                    env.world.report(Check::Assume, node.loc, format!("an assumption does not hold: {violation}"));
+                    env.kernel_memory.report(Check::Assume, node.loc, format!("an assumption does not hold: {violation}"));
                 }
-                if env.world.checks(Check::Facts) {
+                if env.kernel_memory.checks(Check::Facts) {
                     self.check_facts(assumption, &smallvec![env.value(value).clone()], env);
                 }
             }
         }
     }
 
-    /// Checks the results of an op against the table of facts, which is sorted by value.
+    /// Checks the results of an op against the function's table of facts, which is sorted by SSA value.
     fn check_facts(&self, op: OpId, results: &Results, env: &mut Env<'_>) {
         let (node, table) = (&self.function.body.ops[op], &self.function.attrs.facts);
         for (id, value) in node.results.iter().zip(results) {
@@ -241,7 +243,11 @@ impl AaProgram<'_> {
             if let (Some(entry), Value::Tile(tile)) = (entry, value)
                 && let Some(violation) = facts::violation(entry, tile)
             {
-                env.world.report(Check::Facts, node.loc, format!("the recorded fact about {id} does not hold: {violation}"));
+                env.kernel_memory.report(
+                    Check::Facts,
+                    node.loc,
+                    format!("the recorded fact about {id} does not hold: {violation}"),
+                );
             }
         }
     }

@@ -1,10 +1,10 @@
-//! Executes the core dialect, the ops that `.aa`, `.as` and `.sched` share, on complete tiles.
+//! Executes the core dialect: the ops that `.aa`, `.as` and `.sched` have in common. Each op acts on complete tiles.
 
 use crate::check::stride_assumptions::StrideUse;
 use crate::exec::{Control, Env, Results, effects};
+use crate::kernel_memory::START_TOKEN;
 use crate::tile::{self, Tile, memory_bits, shape};
 use crate::value::{Tensor, Value, View};
-use crate::world::START_TOKEN;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{DebugInfo, Loc, Value as Id};
@@ -15,7 +15,7 @@ use smallvec::smallvec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A type of a format, as core ops see it. Each method returns `None` for other kinds of types.
+/// A type of `.aa`, `.as` or `.sched`, with the properties that core ops need. Each method returns `None` for other kinds of types.
 pub(crate) trait CoreType {
     fn tile(&self) -> Option<(Elem, Shape)>;
     fn memref(&self) -> Option<&MemRef>;
@@ -60,7 +60,7 @@ pub(crate) fn control_flow(op: &Core) -> Control<'_> {
     }
 }
 
-/// Returns how an op uses its operands, with respect to strides.
+/// Returns the use of an op's operands as strides of a tensor.
 pub(crate) fn stride_use(op: &Core) -> StrideUse<'_> {
     match op {
         Core::Assume { value, .. } => StrideUse::Assume(*value),
@@ -71,13 +71,13 @@ pub(crate) fn stride_use(op: &Core) -> StrideUse<'_> {
     }
 }
 
-/// Returns the dynamic strides of dimensions with more than one element.
+/// Returns the dynamic strides of dimensions with more than one element. Other strides do not affect any address.
 pub(crate) fn strides_in_use<'a>(memref: &'a MemRef, strides: &'a [Id], sizes: &'a [i64]) -> impl Iterator<Item = Id> + 'a {
     let dynamic_dims = (0..memref.strides.len()).filter(|dim| memref.strides[*dim].is_none());
     dynamic_dims.zip(strides).filter(|(dim, _)| sizes[*dim] > 1).map(|(_, stride)| *stride)
 }
 
-/// Returns whether the op may occur in a reduction body that runs for many elements at once.
+/// Returns whether an op acts on each element separately. A reduction body of such ops can run for many elements at once.
 pub(crate) fn is_elementwise(op: &Core) -> bool {
     op.is_elementwise() && !matches!(op, Core::Assume { .. }) || matches!(op, Core::Constant { .. } | Core::Yield { .. })
 }
@@ -139,14 +139,15 @@ pub(crate) fn execute<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env: &
             let (elem, _) = context.tile_type();
             let Elem::Ptr { pointee, .. } = elem else { panic!("the verifier guarantees that an allocation is a pointer") };
             let bytes = count.saturating_mul(memory_bits(pointee).into()).div_ceil(8);
-            tile_result(Tile::scalar(elem, env.world.allocate(bytes, *align)?))
+            tile_result(Tile::scalar(elem, env.kernel_memory.allocate(bytes, *align)?))
         }
         Core::MakeToken {} => Ok(smallvec![Value::Token(START_TOKEN)]),
         Core::JoinTokens { tokens } => {
             let tokens: Vec<_> = tokens.iter().map(|id| env.token(Some(*id))).collect();
-            Ok(smallvec![Value::Token(env.world.join_tokens(&tokens))])
+            Ok(smallvec![Value::Token(env.kernel_memory.join_tokens(&tokens))])
         }
-        // Only one grid runs at a time, and every pointer to an address refers to the same memory. So these ops wait for nothing.
+        // Only one grid runs at a time, and equal addresses always mean the same memory. Therefore these ops only return their
+        // token.
         Core::AliasFence { token } => Ok(smallvec![Value::Token(env.token(Some(*token)))]),
         Core::GridWait { token } | Core::GridLaunch { token } => Ok(smallvec![Value::Token(env.token(*token))]),
         Core::Assert { cond, message } => effects::assert(&env.tile(*cond).clone(), message, context.debug, context.loc, env),
@@ -184,7 +185,7 @@ fn execute_elementwise<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env: 
     }
 }
 
-/// Executes ops that move elements without arithmetic, and constants.
+/// Executes a constant, or an op that rearranges elements without arithmetic.
 fn execute_rearrangement<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env: &Env<'_>) -> Result<Tile> {
     let slice_index = |indices: &[Id]| -> Vec<u64> { indices.iter().map(|id| env.tile(*id).first()).collect() };
     let outside_tile = || Diagnostic::invalid("RUN032", "a slice outside the tile");
@@ -218,7 +219,7 @@ fn execute_rearrangement<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env
     })
 }
 
-/// Executes ops that create or query memrefs and views.
+/// Executes an op that creates a memref or a view, or returns its extents.
 fn execute_view_op<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env: &Env<'_>) -> Results {
     let integers = |values: &[i64]| values.iter().enumerate().map(|(i, value)| context.integer_result(i, *value)).collect();
     match op {

@@ -23,7 +23,7 @@ use sched::Phase;
 use std::collections::BTreeMap;
 use tileir::Type;
 
-/// Base address of the program's globals.
+/// Base address of the program's globals. Buffers and allocations of tile blocks have other address ranges.
 const GLOBALS_BASE: u64 = 0x4000_0000_0000_0000;
 
 /// A program, in any of the four formats.
@@ -40,7 +40,7 @@ pub struct Kernel<'a> {
     /// The index of the kernel among the functions of the file.
     index: usize,
     pub name: String,
-    /// The types of its parameters, which are scalars or pointers.
+    /// The types of the kernel's parameters, which are scalars or pointers.
     pub(crate) types: Vec<Elem>,
 }
 
@@ -51,7 +51,7 @@ impl ProgramFile {
         ProgramFile::decode(session, &input)
     }
 
-    /// Reads a program. Does not run the hazard checker on a `.sched` file.
+    /// Reads a program, but does not run the hazard checker on a `.sched` file, so that an execution can show the error.
     pub fn read_unchecked(session: &mut Session) -> Result<ProgramFile> {
         let input = session.input()?;
         match sniff(&input.bytes) {
@@ -69,7 +69,7 @@ impl ProgramFile {
         session.timed("decode", |_| ProgramFile::open(&input.bytes, &input.name, &producer))
     }
 
-    /// Decodes and verifies a program. `name` is for messages.
+    /// Decodes and verifies a program. `name` is the file name for messages, `producer` the program name for the file header.
     pub fn open(bytes: &[u8], name: &str, producer: &str) -> Result<ProgramFile> {
         let format = if let Sniffed::Stage { format, .. } = sniff(bytes) { format } else { String::new() };
         match format.as_str() {
@@ -97,7 +97,7 @@ impl ProgramFile {
         }
     }
 
-    /// Returns the target of the file. Formats before `.as` have none.
+    /// Returns the target of the file. `.tile` and `.aa` files have no target.
     pub fn target(&self) -> Option<Target> {
         match self {
             ProgramFile::Tile(_) | ProgramFile::Aa(_) => None,
@@ -106,7 +106,7 @@ impl ProgramFile {
         }
     }
 
-    /// Returns the named kernel, or the only kernel.
+    /// Returns the kernel with this name. With `None`, returns the only kernel of the file.
     pub fn kernel(&self, name: Option<&str>) -> Result<Kernel<'_>> {
         let names = self.kernel_names();
         let index = match (name, &names[..]) {
@@ -136,7 +136,7 @@ impl ProgramFile {
     }
 }
 
-/// Returns the parameter types of a kernel of a format after `.tile`.
+/// Returns the parameter types of a kernel of `.aa`, `.as` or `.sched`.
 fn core_param_types<O: Operation, T: CoreType, A>(function: &Function<O, T, A>) -> Result<Vec<Elem>> {
     param_elems(function.params(), |id| {
         let (elem, shape) = function.body.ty(id).tile()?;
@@ -200,7 +200,7 @@ impl Kernel<'_> {
             let contents = buffer.contents.clone();
             memory.add(Segment { name: buffer.name.clone(), address: buffer.address, contents, constant: false });
         }
-        self.run_on(memory, &LaunchRequest::of(call), run_options, print, observer)
+        self.run_on(memory, &LaunchRequest::from_call(call), run_options, print, observer)
     }
 
     /// Runs the kernel on memory that the caller provides until it ends or faults.
@@ -217,22 +217,42 @@ impl Kernel<'_> {
                 let function = &file.payload.functions[self.index];
                 let globals = place_globals(tile_globals(&file.payload), &mut memory);
                 let program = TileProgram::new(&file.payload, function, &file.envelope.debug, globals);
-                run(&program, function.region, &self.types, program.synchronises(), request, memory, run_options, print, observer)
+                run(
+                    &program,
+                    function.region,
+                    &self.types,
+                    program.may_synchronise(),
+                    request,
+                    memory,
+                    run_options,
+                    print,
+                    observer,
+                )
             }
             ProgramFile::Aa(file) => {
                 let function = &file.payload.functions[self.index];
-                let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
+                let globals = place_globals(core_globals(&file.payload.globals), &mut memory);
                 let program = AaProgram::new(function, &file.envelope.debug, globals);
-                run(&program, function.region, &self.types, program.synchronises(), request, memory, run_options, print, observer)
+                run(
+                    &program,
+                    function.region,
+                    &self.types,
+                    program.may_synchronise(),
+                    request,
+                    memory,
+                    run_options,
+                    print,
+                    observer,
+                )
             }
             ProgramFile::As(file) => {
-                let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
+                let globals = place_globals(core_globals(&file.payload.globals), &mut memory);
                 let source = exec_as::source_function(&file.payload, &file.payload.functions[self.index], &file.envelope.debug);
                 self.run_distributed(source, globals, memory, request, run_options, print, observer)
             }
             ProgramFile::Sched(file) => {
-                let globals = place_globals(dense_globals(&file.payload.globals), &mut memory);
-                let phase = Phase::of(&file.envelope).expect("the verifier guarantees that the phase is known");
+                let globals = place_globals(core_globals(&file.payload.globals), &mut memory);
+                let phase = Phase::from_envelope(&file.envelope).expect("the verifier guarantees that the phase is known");
                 let source =
                     exec_sched::source_function(&file.payload, &file.payload.functions[self.index], phase, &file.envelope.debug);
                 self.run_distributed(source, globals, memory, request, run_options, print, observer)
@@ -240,6 +260,7 @@ impl Kernel<'_> {
         }
     }
 
+    /// Runs a program of `.as` or `.sched`, in which a layout distributes each tile over the threads of the CTA.
     fn run_distributed<O: DistributedOp>(
         &self,
         source: exec_as::SourceFunction<'_, O>,
@@ -252,11 +273,11 @@ impl Kernel<'_> {
     ) -> Result<Outcome> {
         let region = source.region;
         let program = DistributedProgram::new(source, globals)?;
-        run(&program, region, &self.types, program.synchronises(), request, memory, run_options, print, observer)
+        run(&program, region, &self.types, program.may_synchronise(), request, memory, run_options, print, observer)
     }
 }
 
-/// A global with its initial bytes.
+/// A global variable with its initial bytes.
 struct GlobalData {
     name: String,
     data: Vec<u8>,
@@ -264,8 +285,8 @@ struct GlobalData {
     constant: bool,
 }
 
-/// Returns the globals of a format after `.tile`.
-fn dense_globals(globals: &[core_dialect::tile::Global]) -> impl Iterator<Item = GlobalData> {
+/// Returns the globals of `.aa`, `.as` or `.sched`.
+fn core_globals(globals: &[core_dialect::tile::Global]) -> impl Iterator<Item = GlobalData> {
     globals.iter().map(|global| GlobalData {
         name: global.name.clone(),
         data: global_bytes(global),
@@ -274,6 +295,7 @@ fn dense_globals(globals: &[core_dialect::tile::Global]) -> impl Iterator<Item =
     })
 }
 
+/// Returns the globals of `.tile`.
 fn tile_globals(module: &tileir::Module) -> impl Iterator<Item = GlobalData> {
     module.globals.iter().map(|global| {
         let (element, shape) = module.tile(global.ty);

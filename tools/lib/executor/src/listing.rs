@@ -13,12 +13,12 @@ pub struct ListingRow {
     /// Whether at least one result is not a token.
     pub defines_value: bool,
     pub loc: Loc,
-    /// Nesting depth of the op.
+    /// The number of ops whose regions contain this op.
     pub depth: usize,
     /// The row of the op whose region contains this op.
     pub owner: Option<usize>,
     pub block: Block,
-    /// Arguments of the op's block: function parameters, or the induction variable and loop-carried values.
+    /// The arguments of `block`: the function's parameters, or the induction variable and the loop-carried values.
     pub arguments: Vec<Value>,
 }
 
@@ -26,9 +26,9 @@ pub struct ListingRow {
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
     pub rows: Vec<ListingRow>,
-    /// Number of values of the function. Every value id is smaller.
+    /// Number of SSA values of the function. Every value id is less than this number.
     pub value_count: usize,
-    /// Maps each op to its row.
+    /// The row of each op, by the index of the op.
     row_of: Vec<usize>,
 }
 

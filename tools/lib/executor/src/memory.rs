@@ -1,21 +1,24 @@
 //! The simulated memory: segments at fixed addresses.
 //!
-//! Each tile block that does not synchronise runs on its own [`Overlay`], which buffers its writes. The scheduler applies the
-//! writes in block order. So the result does not depend on the number of host threads, even for a program with a race.
+//! If tile blocks do not synchronise, each of them runs on its own [`Overlay`], which buffers its writes. The scheduler then
+//! applies the writes in block order. Therefore the result does not depend on the number of host threads, even for a program with a
+//! race.
 
 use base::diag::{Diagnostic, Result};
 use common::launch::Contents;
 use std::collections::BTreeMap;
 
-/// Base address of memory that tile blocks allocate. Each block has its own range, so addresses do not depend on scheduling.
+/// Base address of memory that tile blocks allocate. Each tile block has its own address range, so addresses do not depend on the
+/// order in which tile blocks run.
 const LOCAL_BASE: u64 = 0x5000_0000_0000_0000;
-/// The bytes of the address range of each tile block.
+/// Size in bytes of the address range of one tile block.
 const LOCAL_RANGE_BYTES: u64 = 1 << 36;
-/// Limit on the bytes that one tile block has allocated at a time.
+/// Maximum number of bytes that one tile block has allocated at a time.
 const MAX_LOCAL_BYTES: u64 = 1 << 28;
+/// Size in bytes of a page of an [`Overlay`].
 const PAGE_BYTES: u64 = 4096;
 
-/// A buffer, a global, or memory that a tile block allocated.
+/// A contiguous range of memory: a buffer of the launch, a global, or memory that a tile block allocated.
 #[derive(Clone, Debug)]
 pub struct Segment {
     pub name: String,
@@ -35,7 +38,8 @@ impl Segment {
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     segments: BTreeMap<u64, Segment>,
-    /// The number of writes that changed bytes. The scheduler detects deadlocks with it.
+    /// The number of writes that changed bytes. If the number does not change while all tile blocks wait, the scheduler reports a
+    /// deadlock.
     pub(crate) change_count: u64,
 }
 
@@ -131,7 +135,7 @@ impl LocalAllocations {
     pub(crate) fn allocation_mark(&self) -> usize {
         self.addresses.len()
     }
-    /// Frees the allocations since the mark.
+    /// Frees the allocations after the first `mark` live allocations.
     pub(crate) fn release_allocations(&mut self, memory: &mut Memory, mark: usize) {
         for address in self.addresses.drain(mark..) {
             self.next_offset = (address - LOCAL_BASE) % LOCAL_RANGE_BYTES;
@@ -140,7 +144,7 @@ impl LocalAllocations {
     }
 }
 
-/// The writes of one tile block on top of memory that other blocks read too.
+/// The writes of one tile block, on top of memory that all tile blocks read.
 pub(crate) struct Overlay<'a> {
     base: &'a Memory,
     /// The pages to which the tile block wrote, by page number.
@@ -196,7 +200,7 @@ impl<'a> Overlay<'a> {
         Ok(())
     }
 
-    /// Returns the written bytes as runs in address order.
+    /// Returns the written bytes as contiguous runs (address and bytes), in address order.
     pub(crate) fn into_writes(self) -> Vec<(u64, Vec<u8>)> {
         let mut out = Vec::new();
         for (number, page) in self.pages {
@@ -212,8 +216,8 @@ impl<'a> Overlay<'a> {
     }
 }
 
-/// Calls `f` for each page of an address range, with the page number, the byte range within the page, and the byte range within the
-/// address range.
+/// Calls `f` for each page of an address range. The arguments of `f` are the page number, the byte range within the page, and the
+/// byte range within the address range.
 fn for_each_page(address: u64, length: usize, mut f: impl FnMut(u64, std::ops::Range<usize>, std::ops::Range<usize>)) {
     let mut done = 0;
     while done < length {

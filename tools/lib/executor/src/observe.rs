@@ -1,9 +1,9 @@
-//! Observers of a run: `--trace` prints ops, and a debugger stops at them.
+//! Interface for observers of a run. `--trace` uses it to print ops, the debugger to stop at ops.
 
 use crate::check::Finding;
 use crate::exec::{BlockPosition, CtaState, Program};
+use crate::kernel_memory::KernelMemory;
 use crate::value::Value;
-use crate::world::World;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{DebugInfo, Loc, Op, Value as Id};
@@ -23,7 +23,7 @@ pub trait Observer {
     fn after_op(&mut self, _moment: &Moment<'_>, _results: &[Value]) -> Result<()> {
         Ok(())
     }
-    /// Called if an op fails, which ends the run. Calls for the enclosing ops follow, innermost first.
+    /// Called if an op fails, which ends the run. Further calls for the enclosing ops follow, innermost op first.
     fn op_failed(&mut self, _moment: &Moment<'_>, _error: &Diagnostic) {}
     /// Called at the end of a CTA.
     fn block_ended(&mut self, _block_position: BlockPosition) -> Result<()> {
@@ -31,7 +31,7 @@ pub trait Observer {
     }
 }
 
-/// The inactive observer.
+/// The observer that receives no events.
 #[derive(Clone, Copy, Debug)]
 pub struct NoopObserver;
 
@@ -45,13 +45,13 @@ impl Observer for NoopObserver {
 pub struct Moment<'a> {
     pub op: Op,
     state: &'a CtaState,
-    world: &'a dyn World,
+    kernel_memory: &'a dyn KernelMemory,
     program: &'a dyn ObservedProgram,
 }
 
 impl<'a> Moment<'a> {
-    pub(crate) fn new<P: Program>(op: Op, program: &'a P, state: &'a CtaState, world: &'a dyn World) -> Moment<'a> {
-        Moment { op, state, world, program }
+    pub(crate) fn new<P: Program>(op: Op, program: &'a P, state: &'a CtaState, kernel_memory: &'a dyn KernelMemory) -> Moment<'a> {
+        Moment { op, state, kernel_memory, program }
     }
 
     pub fn block_position(&self) -> BlockPosition {
@@ -61,7 +61,7 @@ impl<'a> Moment<'a> {
     pub fn warp_role(&self) -> usize {
         self.state.warp_role
     }
-    /// Returns how many nested reductions are running: 0 outside reduction bodies.
+    /// Returns the number of nested reductions that are running. 0 outside reduction bodies.
     pub fn reduction_depth(&self) -> u32 {
         self.state.reduction_depth
     }
@@ -77,17 +77,17 @@ impl<'a> Moment<'a> {
     pub fn results(&self) -> &[Id] {
         self.program.results(self.op)
     }
-    /// Returns a value in display form, or `None` before its definition.
+    /// Returns the run-time value of an SSA value in display form. `None` before its definition.
     pub fn value(&self, id: Id) -> Option<Value> {
         self.state.defined_value(id).map(|value| self.program.display_value(id, value))
     }
-    /// Converts a result to display form.
+    /// Converts a run-time value to display form: the complete tile instead of the registers of all threads.
     pub fn display_value(&self, id: Id, value: &Value) -> Value {
         self.program.display_value(id, value)
     }
-    /// Reads bytes of memory without an access that `--check` records.
+    /// Reads bytes of memory. `--check` does not record this read.
     pub fn peek(&self, address: u64, out: &mut [u8]) -> Result<()> {
-        self.world.peek(address, out)
+        self.kernel_memory.peek(address, out)
     }
     /// Returns the text that the CTA printed since the scheduler last collected its output.
     pub fn printed(&self) -> &str {
@@ -95,11 +95,11 @@ impl<'a> Moment<'a> {
     }
     /// Returns the findings of all tile blocks so far.
     pub fn findings(&self) -> &[Finding] {
-        self.world.findings()
+        self.kernel_memory.findings()
     }
 }
 
-/// The object-safe part of [`Program`] that observers need.
+/// The methods of [`Program`] that observers need, as an object-safe trait.
 trait ObservedProgram {
     fn mnemonic(&self, op: Op) -> &'static str;
     fn loc(&self, op: Op) -> Loc;

@@ -1,11 +1,12 @@
-//! Text output: `print_tko` and `assert` in the form of the reference implementation, and tiles in `--trace` and the debugger.
+//! Text output. `print_tko` and `assert` print in the form of NVIDIA's implementation. The module also formats tiles for `--trace`
+//! and the debugger.
 
 use crate::tile::Tile;
 use base::diag::{Diagnostic, Result};
 use core_dialect::tile::Elem;
 use numerics::{Scalar, float};
 
-/// A conversion of a C format string.
+/// A conversion of a C format string, such as `%8.2f`.
 struct Conversion {
     /// The flag `-`: pads on the right.
     left_aligned: bool,
@@ -23,7 +24,7 @@ struct Conversion {
     kind: char,
 }
 
-/// Limit on the width and the precision that a format string requests.
+/// Maximum width and precision. Larger numbers in a format string become this number.
 const MAX_WIDTH: usize = 4096;
 
 /// Formats tiles by a C format string with one conversion per tile. The elements of a tile with dimensions become a nested list.
@@ -49,7 +50,7 @@ pub(crate) fn format(format: &str, args: &[&Tile]) -> Result<String> {
     Ok(out)
 }
 
-/// Parses a conversion after its `%`. Returns it and the rest of the text.
+/// Parses a conversion after its `%`. Returns the conversion and the text after it.
 fn parse_conversion(text: &str) -> Option<(Conversion, &str)> {
     let flags = text.len() - text.trim_start_matches(['-', '+', ' ', '#', '0']).len();
     let (flags, rest) = text.split_at(flags);
@@ -160,7 +161,7 @@ impl Conversion {
     }
 }
 
-/// Returns the value of an integer element. i1 is 0 or 1; all other types are signed.
+/// Returns the value of an integer element. An i1 is 0 or 1. All other types are signed.
 fn signed_value(ty: Scalar, bits: u64) -> i64 {
     if ty == Scalar::I1 { (bits & 1) as i64 } else { ty.sign_extend(bits) }
 }
@@ -204,13 +205,13 @@ pub fn format_tile(tile: &Tile) -> String {
     format!("{name}{extents} {}", format_nested_list(&tile.shape, 6, &element))
 }
 
-/// Formats a float with the fewest digits that identify its f32 value, with an exponent if it is very large or very small.
+/// Formats a float with the fewest digits that identify its f32 value. Very large and very small numbers have an exponent.
 pub fn short_float(value: f64) -> String {
     let text = format!("{:?}", value as f32);
     text.strip_suffix(".0").map_or(text.clone(), str::to_string)
 }
 
-/// Returns the message for the first false element of a condition, and the number of other false elements.
+/// Returns the message of a failed `assert` for the first false element of its condition, and the number of other false elements.
 pub(crate) fn failed_assert(condition: &Tile, message: &str, block: [u32; 3]) -> (String, usize) {
     let mut first_message = None;
     let (mut at, mut false_count) = (0, 0);

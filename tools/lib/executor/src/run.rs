@@ -1,13 +1,13 @@
-//! Runs a kernel of any format on its arguments.
+//! Runs a kernel of any format: selects the memory implementation and the order of tile blocks, and collects the outcome.
 
-use crate::check::{Check, CheckedWorld};
+use crate::check::{Check, CheckedMemory};
 use crate::exec::Program;
 use crate::exec::schedule::{BlockSelection, KernelRun, change_count};
+use crate::kernel_memory::InterleavedMemory;
 use crate::memory::Memory;
 use crate::observe::Observer;
 use crate::tile::Tile;
 use crate::value::Value;
-use crate::world::SharedWorld;
 use base::Region;
 use base::diag::{Diagnostic, Result};
 use common::launch::Call;
@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// A launch on memory that the caller provides.
 pub struct LaunchRequest {
-    /// Tile blocks per dimension.
+    /// Number of tile blocks along x, y and z.
     pub grid: [u32; 3],
     /// The tile blocks to run; `None` runs the full grid.
     pub blocks: Option<Vec<[u32; 3]>>,
@@ -30,7 +30,7 @@ pub struct LaunchRequest {
 }
 
 impl LaunchRequest {
-    pub(crate) fn of(call: &Call) -> LaunchRequest {
+    pub(crate) fn from_call(call: &Call) -> LaunchRequest {
         let without_contents = call.launch.buffers.iter().filter(|buffer| buffer.is_uninitialized());
         let uninitialised_segments = without_contents.map(|buffer| buffer.name.clone()).collect();
         LaunchRequest {
@@ -50,14 +50,14 @@ pub struct RunOptions {
     /// Seed of the interleaving of warp roles, and of the number of tile blocks that a CTA steals.
     pub seed: u64,
     pub checks: BTreeSet<Check>,
-    /// The time at which the run fails.
+    /// The time after which the run fails.
     pub deadline: Option<Instant>,
 }
 
 /// The result of a run.
 pub struct Outcome {
     pub memory: Memory,
-    /// The address ranges that the program wrote, each with its start and its end; empty without checks.
+    /// The address ranges that the program wrote, each with its start and its end. Empty without `--check`.
     pub written_ranges: Vec<(u64, u64)>,
     /// The findings of `--check`.
     pub findings: Vec<Diagnostic>,
@@ -65,7 +65,7 @@ pub struct Outcome {
     pub failure: Option<Box<Diagnostic>>,
 }
 
-/// Runs a program. `needs_interleaving`: tile blocks may synchronise with each other.
+/// Runs a program. `needs_interleaving` states that tile blocks may synchronise with each other, so they must run in turns.
 pub(crate) fn run<P: Program>(
     program: &P,
     region: Region,
@@ -91,21 +91,22 @@ pub(crate) fn run<P: Program>(
         uses_clc: !observer.is_active(),
     };
     if !run_options.checks.is_empty() {
-        let mut world =
-            CheckedWorld::new(memory, run_options.checks, &request.uninitialised_segments, &request.uninitialised_ranges);
-        let result = kernel_run.run_interleaved(&mut world, |world| world.memory().change_count, print, observer);
-        let findings = world.diagnostics(program.debug());
+        let mut kernel_memory =
+            CheckedMemory::new(memory, run_options.checks, &request.uninitialised_segments, &request.uninitialised_ranges);
+        let result =
+            kernel_run.run_interleaved(&mut kernel_memory, |kernel_memory| kernel_memory.memory().change_count, print, observer);
+        let findings = kernel_memory.diagnostics(program.debug());
         return Ok(Outcome {
             findings,
             failure: result.err(),
-            written_ranges: world.written_ranges(),
-            memory: world.into_memory(),
+            written_ranges: kernel_memory.written_ranges(),
+            memory: kernel_memory.into_memory(),
         });
     }
     let failure = if needs_interleaving || observer.is_active() {
-        let mut world = SharedWorld::new(memory);
-        let result = kernel_run.run_interleaved(&mut world, change_count, print, observer);
-        memory = world.memory;
+        let mut kernel_memory = InterleavedMemory::new(memory);
+        let result = kernel_run.run_interleaved(&mut kernel_memory, change_count, print, observer);
+        memory = kernel_memory.memory;
         result.err()
     } else {
         kernel_run.run_in_parallel(&mut memory, print).err()

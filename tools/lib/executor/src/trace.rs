@@ -8,14 +8,16 @@ use base::Value as Id;
 use base::diag::Result;
 use std::io::Write as _;
 
-/// The observer of `--trace`, with the filter for the ops to print. All given criteria must match.
+/// The observer of `--trace`, with the filter for the ops to print. An op must match all criteria of the filter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
+    /// The mnemonic of the op.
     op: Option<String>,
     /// The first coordinates of the tile block: x, x and y, or all three.
     block: Option<Vec<u32>>,
-    /// The file and line criteria, from `loc=[FILE:]LINE`.
+    /// The end of the source file's path, from `loc=FILE` or `loc=FILE:LINE`.
     file: Option<String>,
+    /// The source line, from `loc=LINE` or `loc=FILE:LINE`.
     line: Option<u32>,
 }
 
@@ -41,7 +43,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Returns the mnemonic of the op criterion.
+    /// Returns the mnemonic that the filter requires. `None` if it accepts all ops.
     pub fn selected_op(&self) -> Option<&str> {
         self.op.as_deref()
     }

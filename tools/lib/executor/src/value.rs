@@ -1,7 +1,7 @@
-//! The values that SSA values have at run time.
+//! Run-time values of the interpreter: the contents that an SSA value has during a run.
 
+use crate::kernel_memory::Token;
 use crate::tile::Tile;
-use crate::world::Token;
 use core_dialect::memory::Padding;
 use core_dialect::tile::{Shape, ViewKind};
 use numerics::Scalar;
@@ -38,8 +38,8 @@ pub struct View {
 }
 
 impl View {
-    /// Returns the extents of the index space: along each tile dimension, the number of tile origins in the tensor. In a gather,
-    /// each row and each element of a dense dimension is an origin.
+    /// Returns the extents of the index space: the number of tile origins along each tile dimension. In a gather, each row and each
+    /// element of a dense dimension is an origin.
     pub fn index_space(&self) -> Vec<i64> {
         let extent = |t: usize| self.tensor.sizes[self.dim_map[t]].max(0);
         (0..self.tile.len()).map(|t| (extent(t) as u64).div_ceil(self.kind.step(&self.tile, t).into()) as i64).collect()

@@ -1,4 +1,4 @@
-//! The tiles that use each layout, and the thread that holds an element.
+//! Finds the tile types that use each layout, and the thread and register that hold an element.
 
 use base::ir::{Body, Operation};
 use base::text::TypeText;
@@ -10,7 +10,7 @@ use tileas::{FunctionAttrs, Op, Type};
 
 /// The tiles of one type that use one layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Use {
+pub struct TileUse {
     pub shape: Shape,
     /// The element type, as text.
     pub elem: String,
@@ -18,7 +18,7 @@ pub struct Use {
     pub count: usize,
 }
 
-impl Use {
+impl TileUse {
     /// Formats the type, for example `64x16xf16`.
     pub fn describe(&self) -> String {
         format!("{}{}", print_shape(&self.shape), self.elem)
@@ -27,9 +27,9 @@ impl Use {
 
 /// The uses of each layout of a module, in order of first occurrence.
 #[derive(Clone, Debug, Default)]
-pub struct Uses(BTreeMap<LayoutId, Vec<Use>>);
+pub struct UsesByLayout(BTreeMap<LayoutId, Vec<TileUse>>);
 
-impl Uses {
+impl UsesByLayout {
     /// Adds the uses of a function's values and copies.
     pub fn add<O: Operation + TileAsOp>(&mut self, body: &Body<O, Type>, attrs: &FunctionAttrs) {
         for value in body.values.values() {
@@ -50,12 +50,12 @@ impl Uses {
         let uses = self.0.entry(layout).or_default();
         match uses.iter_mut().find(|existing| existing.shape == *shape && existing.elem == elem) {
             Some(existing) => existing.count += 1,
-            None => uses.push(Use { shape: shape.clone(), elem, count: 1 }),
+            None => uses.push(TileUse { shape: shape.clone(), elem, count: 1 }),
         }
     }
 
     /// Returns the uses of a layout.
-    pub fn of(&self, layout: LayoutId) -> &[Use] {
+    pub fn of_layout(&self, layout: LayoutId) -> &[TileUse] {
         self.0.get(&layout).map_or(&[], Vec::as_slice)
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holder_and_layout_agree() {
+    fn first_holder_inverts_the_layout() {
         let layout = Layout { register: vec![1, 256, 8], lane: vec![2, 4, 32, 64, 128], warp: vec![0, 16] };
         for element in 0..512 {
             let Holder { warp, lane, register } = first_holder(&layout, element).unwrap();

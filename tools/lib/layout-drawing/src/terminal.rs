@@ -1,6 +1,6 @@
-//! Draws a layout in a terminal.
+//! Draws a layout as text for a terminal, for `tile-dump --layout`.
 
-use crate::layouts::{Holder, Use, first_holder};
+use crate::layouts::{Holder, TileUse, first_holder};
 use core_dialect::tile::element_count;
 use tileas::Layout;
 use tileas::layout::Strides;
@@ -10,10 +10,9 @@ const MAX_ROWS: u32 = 64;
 /// Maximum number of cells per row that are drawn.
 const MAX_CELLS: usize = 10;
 
-/// Draws the layout of a tile. The text shows the step in the tile for each register, lane and warp bit, and the holder of each
-/// element.
-/// Consecutive registers of one thread share a cell.
-pub fn draw(name: &str, layout: &Layout, layout_use: &Use, colour: bool) -> String {
+/// Draws the layout of a tile as text. For each register, lane and warp bit, the text shows the coordinate offset. For each
+/// element, it shows the thread and register. Consecutive registers of one thread share a cell.
+pub fn draw(name: &str, layout: &Layout, layout_use: &TileUse, colour: bool) -> String {
     let registers = layout.registers();
     let mut out =
         format!("layout {name} of {}: {} warps of 32 lanes, {registers} registers each\n", layout_use.describe(), layout.warps());
@@ -37,14 +36,14 @@ pub fn draw(name: &str, layout: &Layout, layout_use: &Use, colour: bool) -> Stri
     out
 }
 
-/// Formats the step of a basis along each dimension.
+/// Formats the coordinate offset of a basis; `copies` for a basis of 0, whose bit selects a thread or register with a copy.
 fn step_text(basis: u32, shape: &[u32]) -> String {
     if basis == 0 { "copies".into() } else { format!("+{}", coordinates_text(basis, shape)) }
 }
 
 /// Formats the coordinates of an element.
 fn coordinates_text(element: u32, shape: &[u32]) -> String {
-    let strides = Strides::of(shape);
+    let strides = Strides::for_shape(shape);
     let coordinates: Vec<String> = (0..shape.len()).map(|dim| strides.coordinate(element, dim).to_string()).collect();
     format!("({})", coordinates.join(","))
 }
@@ -80,7 +79,7 @@ mod tests {
     fn an_mma_fragment_is_drawn() {
         // The accumulator of mma.m16n8 in two warps; the second warp holds copies.
         let layout = Layout { register: vec![1, 64], lane: vec![2, 4, 8, 16, 32], warp: vec![0] };
-        let layout_use = Use { shape: [16, 8].into_iter().collect(), elem: "f32".into(), count: 1 };
+        let layout_use = TileUse { shape: [16, 8].into_iter().collect(), elem: "f32".into(), count: 1 };
         let drawn = draw("#3", &layout, &layout_use, false);
         let lines: Vec<&str> = drawn.lines().collect();
         assert_eq!(lines[0], "layout #3 of 16x8xf32: 2 warps of 32 lanes, 4 registers each");
@@ -95,7 +94,7 @@ mod tests {
     #[test]
     fn a_large_tile_is_truncated() {
         let layout = Layout::blocked(&(0..16).collect::<Vec<u32>>(), 3, 2);
-        let layout_use = Use { shape: [256, 256].into_iter().collect(), elem: "f16".into(), count: 1 };
+        let layout_use = TileUse { shape: [256, 256].into_iter().collect(), elem: "f16".into(), count: 1 };
         let drawn = draw("#0", &layout, &layout_use, false);
         assert!(drawn.lines().count() == 4 + 64 + 1 && drawn.ends_with("192 more rows\n"), "{drawn}");
         assert!(drawn.lines().nth(4).is_some_and(|line| line.ends_with("r0-7  | ...")), "{drawn}");

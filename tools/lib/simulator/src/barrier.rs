@@ -47,7 +47,7 @@ pub(crate) struct ClusterBarrier {
 }
 
 impl ClusterBarrier {
-    /// Completes the current phase. The waiting warps then acquire the vector clocks of all arrivals.
+    /// Completes the current phase. The vector clocks of all arrivals become visible to the waiting warps.
     fn complete_phase(&mut self) {
         self.arrived = 0;
         self.generation += 1;
@@ -56,7 +56,7 @@ impl ClusterBarrier {
 }
 
 impl Barrier {
-    /// Completes the current phase. The waiting warps then acquire the vector clocks of all arrivals.
+    /// Completes the current phase. The vector clocks and votes of all arrivals become visible to the waiting warps.
     fn complete_phase(&mut self) {
         self.last_arrivals = std::mem::take(&mut self.arrived);
         self.expected = None;
@@ -66,10 +66,10 @@ impl Barrier {
     }
 }
 
-/// Returns the thread count of a barrier of all threads: 32 per warp that has not ended. `running` adds the warp that executes now.
-/// Reason: the scheduler removes this warp from the CTA for its time slice.
-fn count_live_threads(cta: &Cta, running: bool) -> u32 {
-    32 * (cta.warps.iter().filter(|warp| !warp.is_done()).count() as u32 + u32::from(running))
+/// Returns the number of threads that a barrier without a thread count expects: 32 per warp that has not ended.
+/// `has_running_warp` adds the warp that executes now. Reason: the scheduler removes this warp from the CTA for its time slice.
+fn count_live_threads(cta: &Cta, has_running_warp: bool) -> u32 {
+    32 * (cta.warps.iter().filter(|warp| !warp.is_done()).count() as u32 + u32::from(has_running_warp))
 }
 
 impl Cta {
@@ -185,7 +185,7 @@ impl Machine<'_> {
         let arrived = barrier.arrived;
         warp.splits[split].arrival_token = Some(ArrivalToken { generation, whole_warp });
         if !whole_warp {
-            // The other threads of the warp continue meanwhile.
+            // The other threads of the warp continue while these threads wait, so the trace needs the arrival now.
             self.record_partial_instruction(Event::Barrier { id, threads: expected, arrivals, awaited_phase: None });
         }
         Ok(Flow::Wait(Wait::Barrier { id, arrived, expected }))
@@ -212,7 +212,7 @@ impl Machine<'_> {
             let actor = self.actor(cta, warp);
             cluster.happens_before.publish_clock(actor, &mut cluster.barrier.arrival_clock);
             cluster.barrier.arrived += 32;
-            // The running warp is temporarily removed from its CTA.
+            // 32 is for the running warp: the scheduler removes this warp from its CTA for its time slice.
             let live_threads: u32 = 32 + cluster.ctas.iter().map(|cta| count_live_threads(cta, false)).sum::<u32>();
             if cluster.barrier.arrived >= live_threads {
                 cluster.barrier.complete_phase();

@@ -7,13 +7,14 @@ use crate::tensor_map::Swizzle;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
     start_address: u32,
-    /// The leading-dimension and the stride-dimension byte offset.
+    /// The leading-dimension byte offset (LBO).
     leading_offset: u32,
+    /// The stride-dimension byte offset (SBO).
     stride_offset: u32,
     swizzle: Swizzle,
 }
 
-/// The contiguous dimension: K (the reduction dimension), or M or N.
+/// The dimension of a matrix that is contiguous in shared memory: K (the reduction dimension), or M or N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Major {
     K,
@@ -53,7 +54,7 @@ impl Descriptor {
         Ok(Descriptor::decode_fields(bits, swizzle))
     }
 
-    /// Returns the bytes from one row to the next.
+    /// Returns the distance in bytes between neighbouring rows of a swizzle atom.
     fn row_pitch(self) -> u32 {
         match self.swizzle {
             Swizzle::None => 16,
@@ -63,8 +64,8 @@ impl Descriptor {
         }
     }
 
-    /// Returns the address of 16 contiguous bytes. K-major: row `index` along M or N, at byte `offset` along K. MN-major: row
-    /// `index` along K, at byte `offset` along M or N.
+    /// Returns the address of 16 contiguous bytes of a matrix. If it is K-major, `index` is the row along M or N, and `offset` is
+    /// the byte along K. If it is MN-major, `index` is the row along K, and `offset` is the byte along M or N.
     pub(crate) fn chunk_address(self, major: Major, index: u32, offset: u32) -> u32 {
         let row_bytes = self.row_pitch();
         let rows_per_group = if self.swizzle == Swizzle::Bytes128Atom32 { 4 } else { 8 };

@@ -1,4 +1,4 @@
-//! Program faults and their locations.
+//! Faults: errors that the simulator reports, each with a code and a location in the PTX text.
 
 use crate::source_locations::SourceLocations;
 use base::diag::{Diagnostic, Kind, Place};
@@ -19,7 +19,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Returns a fault of an invalid program.
+    /// Returns a fault for an error of the simulated program.
     pub fn new(code: &'static str, message: impl Into<String>) -> Box<Fault> {
         Box::new(Fault { kind: Kind::Invalid, code, message: message.into(), lanes: 0, line: 0, notes: Vec::new() })
     }
@@ -52,7 +52,7 @@ impl Fault {
     /// Converts the fault to a diagnostic about a line of the PTX file. `source` is the text of the file.
     pub fn diagnostic(&self, file: &str, source: &str) -> Box<Diagnostic> {
         let mut diagnostic = Diagnostic::new(self.kind, self.code, &self.message);
-        if let Some(location) = SourceLocations::of(source).at(self.line) {
+        if let Some(location) = SourceLocations::from_ptx(source).at(self.line) {
             diagnostic = diagnostic.note(format!("in the source: {location}"));
         }
         if self.line > 0 {

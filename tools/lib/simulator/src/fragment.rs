@@ -1,10 +1,10 @@
 //! Register fragments: the assignment of matrix elements to the registers of a warp.
 //!
 //! In all these layouts, lane `l` has group `l / 4` and position `l % 4`. A register holds `per = 32 / bits` neighbouring elements
-//! (one if they have 64 bits). The functions return the row and column of element `part` of register `index` of a lane.
+//! (one if they have 64 bits). Each function returns the row and the column of element `part` of register `index` of a lane.
 
-/// The A fragment of `mma`: the lane group selects the row, and K runs along the positions. With 16 rows, the two registers of a
-/// pair are 8 rows apart.
+/// Returns the (m, k) position of an element of the A fragment of `mma`. The group of the lane selects the row, and K runs along
+/// the positions. With 16 rows, the two registers of a pair are 8 rows apart.
 pub(crate) fn a_position(lane: usize, index: usize, part: usize, per: usize, rows: usize) -> (usize, usize) {
     let (group, position) = (lane / 4, lane % 4);
     if rows == 8 {
@@ -13,33 +13,33 @@ pub(crate) fn a_position(lane: usize, index: usize, part: usize, per: usize, row
     (group + 8 * (index % 2), index / 2 * 4 * per + position * per + part)
 }
 
-/// The B fragment of `mma`, as (k, n).
+/// Returns the (k, n) position of an element of the B fragment of `mma`.
 pub(crate) fn b_position(lane: usize, index: usize, part: usize, per: usize) -> (usize, usize) {
     (index * 4 * per + lane % 4 * per + part, lane / 4)
 }
 
-/// The C and D fragments of `mma` with one element per register.
+/// Returns the (m, n) position of an element of the C or D fragment of `mma` with one element per register.
 pub(crate) fn c_position(lane: usize, index: usize) -> (usize, usize) {
     (lane / 4 + 8 * (index / 2), 2 * (lane % 4) + index % 2)
 }
 
-/// The C and D fragments of `mma` with two elements per register.
+/// Returns the (m, n) position of an element of the C or D fragment of `mma` with two elements per register.
 pub(crate) fn c_packed_position(lane: usize, index: usize, part: usize) -> (usize, usize) {
     (lane / 4 + 8 * index, 2 * (lane % 4) + part)
 }
 
-/// A register of an 8x8 matrix of 16-bit elements for `ldmatrix` and `stmatrix`.
+/// Returns the row and column of an element of an 8x8 matrix with 16-bit elements, as `ldmatrix` and `stmatrix` distribute it.
 pub(crate) fn matrix8x8_position(lane: usize, part: usize, transposed: bool) -> (usize, usize) {
     let (row, column) = (lane / 4, 2 * (lane % 4) + part);
     if transposed { (column, row) } else { (row, column) }
 }
 
-/// Register `index` (0 or 1) of a transposed 16x16 byte matrix.
+/// Returns the row and column of an element of a transposed 16x16 byte matrix of `ldmatrix`. A lane has two registers.
 pub(crate) fn matrix16x16_position(lane: usize, index: usize, part: usize) -> (usize, usize) {
     (4 * (lane % 4) + part, lane / 4 + 8 * index)
 }
 
-/// A register of a transposed 16x8 byte matrix for `stmatrix`.
+/// Returns the row and column of an element of a transposed 16x8 byte matrix of `stmatrix`. A lane has one register.
 pub(crate) fn matrix16x8_position(lane: usize, part: usize) -> (usize, usize) {
     (4 * (lane % 4) + part, lane / 4)
 }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Samples from the figures of the PTX ISA: (lane, register, part) -> (row, column).
+    /// The expected positions come from the figures of the PTX ISA.
     #[test]
     fn positions_match_figures_of_the_isa() {
         // m16n8k16, 16 bits: a0,a1 | a2,a3 | a4,a5 | a6,a7.

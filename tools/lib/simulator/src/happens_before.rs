@@ -2,18 +2,19 @@
 //!
 //! Each warp of a cluster has a vector clock. A warp that arrives at a barrier publishes its clock. A warp that waits merges all
 //! published vector clocks into its own. A read must be ordered after the last write of the word. A write must be ordered after
-//! all earlier reads. A write that changes the value must also be ordered after the last write; rewriting an equal value is common
-//! and harmless.
+//! all earlier reads. A write that changes the value must also be ordered after the last write. Reason: rewriting an equal value is
+//! common and harmless.
 //!
-//! Time is counted in accesses. A shadow word describes four bytes. If warps write parts of one word without order, reads of the
-//! word are unchecked until the next write of the full word.
+//! The unit of time is one access. A shadow word describes four bytes. If warps write parts of one word without order, the analysis
+//! does not check reads of the word until the next write of the full word.
 
 use crate::fault::{Fault, Result};
 use crate::program::Program;
 use crate::tmem_happens_before::TmemHappensBefore;
 use std::collections::BTreeMap;
 
-/// Clusters with more warps are not analysed.
+/// The analysis is off for a cluster with more warps than this. Reason: the size of the shadow words grows with the number of
+/// warps.
 const WARP_LIMIT: usize = 64;
 /// Number of entries that a vector clock has for each warp of the cluster; see [`VectorClock`].
 pub(crate) const COMPONENTS: usize = 3;
@@ -37,10 +38,10 @@ pub(crate) struct HappensBefore {
     /// The vector clocks that arrivals at an mbarrier published in the current phase, and in completed phases. The key is the CTA
     /// and the address.
     mbarriers: BTreeMap<(usize, u32), (VectorClock, VectorClock)>,
-    /// The vector clock that atomic operations have published.
+    /// The merged vector clock of all warps that executed an atomic operation.
     atomics: VectorClock,
     pub(crate) tmem: TmemHappensBefore,
-    /// Whether the first missing order is recorded in `first_fault` instead of ending the run. The analysis stops after it.
+    /// Whether a missing order does not end the run. `first_fault` then records the first missing order, and the analysis stops.
     pub(crate) lenient: bool,
     pub(crate) first_fault: Option<Box<Fault>>,
     /// The time and line of the last use of an mbarrier by a warp of another CTA. The key is the CTA of the mbarrier and the warp.
@@ -103,7 +104,7 @@ impl HappensBefore {
         }
     }
 
-    /// Returns the number of a warp in the cluster.
+    /// Returns the index of a warp among all warps of the cluster.
     pub(crate) fn warp_id(&self, actor: Actor) -> usize {
         actor.cta * self.warps_per_cta + actor.warp
     }
@@ -134,7 +135,7 @@ impl HappensBefore {
     pub(crate) fn publish_clock(&mut self, actor: Actor, to: &mut VectorClock) {
         to.resize(COMPONENTS * self.warp_count, 0);
         if self.lenient {
-            self.tensor_fence(actor, true);
+            self.record_tcgen05_fence(actor, true);
         }
         merge_vector_clock(to, self.advance_clock(actor));
     }
@@ -142,7 +143,7 @@ impl HappensBefore {
     pub(crate) fn acquire_from(&mut self, actor: Actor, from: &[u32]) {
         merge_vector_clock(self.advance_clock(actor), from);
         if self.lenient {
-            self.tensor_fence(actor, false);
+            self.record_tcgen05_fence(actor, false);
         }
     }
 
@@ -210,7 +211,7 @@ impl HappensBefore {
         }
     }
 
-    /// Returns a missing order as an error, or records it if the analysis is lenient.
+    /// Returns a fault as an error. If the analysis is lenient, records the fault instead and switches the analysis off.
     pub(crate) fn report_fault(&mut self, fault: Box<Fault>, actor: Actor) -> Result<()> {
         if !self.lenient {
             return Err(fault);
@@ -253,9 +254,9 @@ impl HappensBefore {
         Ok(())
     }
 
-    /// Checks that a value-changing write is ordered after another warp's write.
+    /// Checks that a write that changes the value is ordered after the last write of another warp.
     pub(crate) fn check_overwrite(&mut self, actor: Actor, cta: usize, address: u32, before: &[u8], data: &[u8]) -> Result<()> {
-        // Partial words are not tracked.
+        // The analysis does not check overwrites of less than a word.
         if self.warp_count == 0 || data.len() < 4 || before == data {
             return Ok(());
         }
@@ -312,7 +313,8 @@ impl HappensBefore {
         }
         Ok(self.clock)
     }
-    /// Records an atomic operation on shared memory. Atomics need no order among each other.
+    /// Records an atomic operation on shared memory. Reads and writes of its word need no order after it, because atomic operations
+    /// need no order among each other.
     pub(crate) fn record_atomic(&mut self, cta: usize, address: u32) {
         for word in self.word_range(cta, address, 4) {
             self.shadow_words[cta].writers[word].mixed = true;

@@ -1,5 +1,5 @@
-//! The bytes of a kernel's parameters. Visible parameters come from the launch. Hidden tensor maps come from a file, from the
-//! callback of a host object, or from recipes in the PTX.
+//! The bytes of a kernel's parameters. Visible parameters come from the launch. Hidden parameters are tensor maps that the compiler
+//! added. They come from a file, from the callback of a host object, or from recipes in the PTX.
 
 use crate::fault::Fault;
 use crate::native;
@@ -32,7 +32,7 @@ pub fn parameter_bytes(
     fill_hidden_parameters(program, module, &call.values, bytes, maps)
 }
 
-/// Fills the hidden parameters in `bytes`, which holds all parameters. `values` are the visible parameters.
+/// Fills the hidden parameters in `bytes`, which contains all parameters. `values` are the values of the visible parameters.
 pub fn fill_hidden_parameters(
     program: &Program,
     module: &ptx::Module,
@@ -40,8 +40,8 @@ pub fn fill_hidden_parameters(
     mut bytes: Vec<u8>,
     maps: TensorMapSources,
 ) -> base::diag::Result<Vec<u8>> {
-    // A hidden pointer of a kernel with per-CTA memory is for drivers that provide no such memory. The simulator provides it, so
-    // the pointer stays 0.
+    // A kernel with per-CTA memory has a hidden pointer, which only drivers without support for per-CTA memory set. The simulator
+    // supports this memory, so the pointer stays 0.
     let is_cta_memory_pointer = |param: &&ParamField| program.cta_memory_bytes > 0 && param.bytes == 8;
     let hidden = || program.hidden_params().filter(|param| !is_cta_memory_pointer(param));
     if hidden().next().is_none() {

@@ -12,7 +12,7 @@ pub type Lanes = [u64; WARP_SIZE];
 /// The function of an element-wise instruction with up to four sources.
 pub type LaneFn = Box<dyn Fn(&[&Lanes; 4], &mut Lanes) + Send + Sync>;
 
-/// Returns the instruction function that applies `f` to each lane of one source. `map2` to `map4` take more sources.
+/// Returns a function that applies `f` to the first source, lane by lane.
 pub(crate) fn map1(f: impl Fn(u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     Box::new(move |sources, out| {
         for lane in 0..WARP_SIZE {

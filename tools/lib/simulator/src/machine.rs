@@ -25,13 +25,14 @@ use std::time::Instant;
 
 /// Maximum number of instructions that a warp executes before the next warp runs.
 const TIME_SLICE: u32 = 200;
-/// Warp instructions after which the machine admits another cluster although the resident clusters make progress.
+/// Warp instructions after which the machine admits another cluster although the resident clusters make progress. Reason: their
+/// progress may be a loop that polls a flag of a cluster that is not resident.
 const ADMISSION_INTERVAL: u64 = 20_000_000;
 /// Fault code for exceeding the instruction limit.
 const INSTRUCTION_LIMIT_FAULT: &str = "SIM041";
-/// Upper bound on resident clusters.
+/// Maximum number of resident clusters.
 const MAX_RESIDENT_CLUSTERS: usize = 64;
-/// Upper bound on the host memory of resident clusters, in bytes.
+/// Maximum host memory of all resident clusters together, in bytes.
 const MAX_RESIDENT_BYTES: u64 = 4 << 30;
 
 /// The time at which asynchronous work takes effect.
@@ -51,7 +52,7 @@ pub enum Races {
     Ignore,
 }
 
-/// The work of the machine besides the recording of events.
+/// Selects the computations and checks of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutionMode {
     /// Computes MMAs, and checks the order of fences and the use of undefined values.
@@ -84,7 +85,7 @@ pub struct Machine<'p> {
     pub printed: Vec<u8>,
     /// Execution count of each instruction.
     pub(crate) execution_counts: Vec<u64>,
-    /// Taken count of each branch.
+    /// For each instruction, how often a warp executed it and took the branch in at least one lane.
     pub(crate) branches_taken: Vec<u64>,
     /// Total number of executed warp instructions.
     pub(crate) warp_instructions: u64,
@@ -95,15 +96,16 @@ pub struct Machine<'p> {
     pub(crate) unlaunched: ClusterIds,
     pub(crate) recorder: Option<Box<Recorder>>,
     random_state: u64,
-    /// The current instruction and its line.
+    /// The index of the current instruction.
     pub(crate) pc: u32,
+    /// The line of the current instruction in the PTX text.
     line: u32,
-    /// Traffic of each instruction, if traffic is counted.
+    /// Memory traffic of each instruction. Empty if the machine does not count traffic.
     pub(crate) traffic: Vec<Traffic>,
     /// The first race, if races are not errors.
     pub race: Option<Box<Fault>>,
-    /// Violations of rules that NVIDIA's compilers do not follow, one for each fault code. Empty if such violations are errors.
-    pub breaches: Vec<Box<Fault>>,
+    /// Violations of rules that NVIDIA's compilers do not follow, one for each fault code. Empty if these violations are errors.
+    pub violations: Vec<Box<Fault>>,
 }
 
 /// A resident cluster.
@@ -154,17 +156,17 @@ impl<'p> Machine<'p> {
             line: 0,
             traffic: Vec::new(),
             race: None,
-            breaches: Vec::new(),
+            violations: Vec::new(),
         }
     }
 
-    /// Reports the violation of a rule that NVIDIA's compilers do not follow either. It is an error only if races are errors.
-    pub(crate) fn report_breach(&mut self, fault: Box<Fault>) -> Result<()> {
+    /// Reports a violation of a rule that NVIDIA's compilers do not follow. The violation is an error only with [`Races::Error`].
+    pub(crate) fn report_violation(&mut self, fault: Box<Fault>) -> Result<()> {
         if self.options.races == Races::Error {
             return Err(fault);
         }
-        if self.breaches.iter().all(|known| known.code != fault.code) {
-            self.breaches.push(fault.line(self.line));
+        if self.violations.iter().all(|known| known.code != fault.code) {
+            self.violations.push(fault.line(self.line));
         }
         Ok(())
     }
@@ -191,7 +193,8 @@ impl<'p> Machine<'p> {
         self.run_chunks(ClusterIds { end: numbers.len() as u64, selected: Some(numbers.into()), ..all })
     }
 
-    /// Returns the numbers of these clusters, x fastest. The positions are those of [`Machine::run_blocks`].
+    /// Returns the numbers of the clusters that contain the positions, without repetition. Cluster numbers count along x first. The
+    /// positions have the meaning of the positions of [`Machine::run_blocks`].
     pub fn cluster_numbers(&self, positions: &[[u32; 3]]) -> Result<Vec<u64>> {
         let all = self.cluster_ids()?;
         let size = if self.program.grid_of_clusters { [1; 3] } else { self.program.cluster_dim };
@@ -243,7 +246,7 @@ impl<'p> Machine<'p> {
                 }
                 self.race = self.race.take().or(cluster.happens_before.first_fault.take());
                 for fault in cluster.ctas.iter_mut().filter_map(|cta| cta.shared.first_unfenced.take()) {
-                    self.report_breach(fault)?;
+                    self.report_violation(fault)?;
                 }
             }
             running.retain(|cluster| !cluster.is_done());
@@ -271,15 +274,15 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Merges the effects of a chunk's machine.
+    /// Merges the results of the machine that ran a chunk into this machine: memory writes, printed text, counters and faults.
     pub(crate) fn merge_chunk(&mut self, chunk: Machine) {
         self.global.apply_tracked_writes(&chunk.global);
         self.printed.extend(chunk.printed);
         self.warp_instructions += chunk.warp_instructions;
         self.race = self.race.take().or(chunk.race);
-        for fault in chunk.breaches {
-            if self.breaches.iter().all(|known| known.code != fault.code) {
-                self.breaches.push(fault);
+        for fault in chunk.violations {
+            if self.violations.iter().all(|known| known.code != fault.code) {
+                self.violations.push(fault);
             }
         }
         let add = |to: &mut Vec<u64>, from: Vec<u64>| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
@@ -402,7 +405,8 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// Returns the happens-before analysis of a new cluster. It is off if races are ignored, or after the first recorded race.
+    /// Returns the happens-before analysis of a new cluster. The analysis is off if races are ignored, or after the first recorded
+    /// race.
     fn new_happens_before(&self, ctas: usize) -> HappensBefore {
         match self.options.races {
             _ if self.race.is_some() => HappensBefore::default(),
@@ -560,7 +564,7 @@ impl Iterator for ClusterIds {
 }
 
 impl ClusterIds {
-    /// Adds the number of started clusters to an instruction-limit fault. It shows whether the kernel is long or endless.
+    /// Adds the number of started clusters to an instruction-limit fault. The number shows whether the kernel is long or endless.
     fn add_progress_note(&self, fault: Box<Fault>) -> Box<Fault> {
         if fault.code != INSTRUCTION_LIMIT_FAULT || self.end <= 1 {
             return fault;
@@ -574,10 +578,11 @@ impl ClusterIds {
 struct CtaPosition {
     /// The position of the cluster in the grid.
     id: [u32; 3],
-    /// The position of the CTA in its cluster, and its rank there.
+    /// The position of the CTA in its cluster.
     within: [u32; 3],
+    /// The rank of the CTA in its cluster.
     rank: u32,
-    /// The cluster size.
+    /// CTAs per cluster along x, y and z.
     size: [u32; 3],
     /// Address of the CTA's private global memory; 0 if there is none.
     memory: u64,

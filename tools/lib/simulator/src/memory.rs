@@ -3,14 +3,14 @@
 use crate::fault::{Fault, Result};
 use common::launch::Contents;
 
-/// Limit on the bytes that device code allocates.
+/// Maximum number of bytes that device code can allocate with `malloc`, and that the simulator allocates as private CTA memory.
 const HEAP_LIMIT: u64 = 1 << 30;
-/// Base address of the heap from which device code allocates.
+/// Base address of the heap from which the simulator serves `malloc` and private CTA memory.
 const HEAP_BASE: u64 = 0x0500_0000_0000;
 /// Maximum distance in bytes between an out-of-bounds access and a region that the fault names in a note.
 const MAX_NOTE_DISTANCE: u64 = 1 << 28;
 
-/// A buffer, a module variable or a heap allocation.
+/// A region of global memory: a buffer of the launch, a module variable or a heap allocation.
 #[derive(Clone)]
 struct Region {
     base: u64,
@@ -41,7 +41,7 @@ impl Global {
     pub fn region(&self, name: &str) -> Option<&Contents> {
         self.regions.iter().find(|region| region.name == name).map(|region| &region.data)
     }
-    /// Returns the total size in bytes.
+    /// Returns the total size of all regions in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.regions.iter().map(|region| region.data.len() as u64).sum()
     }
@@ -94,7 +94,7 @@ impl Global {
         }
         Ok(region.data.bytes_mut(offset..offset + length))
     }
-    /// Returns the region and offset of an address.
+    /// Returns the index of the region that contains an access, and the offset of the access in the region.
     #[inline]
     fn locate(&mut self, address: u64, length: usize) -> Result<(usize, usize)> {
         let contains_access = |region: &Region| {

@@ -7,11 +7,12 @@ use numerics::Scalar;
 use numerics::arith::Rounding;
 use numerics::float::{OverflowResult, decode, encode};
 
-/// The element type of an operand.
+/// The element type of operand A or B of an MMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MmaElement {
     Float(Scalar),
-    /// Floats of six bits without infinities and NaN. The fields are the widths in bits of exponent and mantissa.
+    /// A float of six bits (`e2m3` or `e3m2`), which has no infinities and NaNs. The fields are the widths in bits of exponent and
+    /// mantissa.
     Small {
         exponent: u32,
         mantissa: u32,
@@ -43,7 +44,7 @@ impl MmaElement {
     }
 }
 
-/// Decodes a float of few bits without infinities and NaN.
+/// Returns the value of a float whose format has no infinities and NaNs.
 fn decode_small_float(exponent_bits: u32, mantissa_bits: u32, bits: u64) -> f64 {
     let bias = (1 << (exponent_bits - 1)) - 1;
     let mantissa = (bits & ((1 << mantissa_bits) - 1)) as f64 / f64::from(1 << mantissa_bits);
@@ -56,7 +57,7 @@ fn decode_small_float(exponent_bits: u32, mantissa_bits: u32, bits: u64) -> f64 
     if negative { -magnitude } else { magnitude }
 }
 
-/// The accumulator type.
+/// The type of operands C and D of an MMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccumulatorType {
     Float(Scalar),
@@ -71,8 +72,8 @@ impl AccumulatorType {
             AccumulatorType::Int { .. } => f64::from(bits as i32),
         }
     }
-    /// Rounds a sum to accumulator bits. Integer sums are exact in `f64` because they stay below 2^53.
-    pub(crate) fn round_to(self, sum: f64) -> u64 {
+    /// Rounds a sum to this type and returns its bits. Integer sums are exact in `f64` because they stay below 2^53.
+    pub(crate) fn round_to_bits(self, sum: f64) -> u64 {
         match self {
             AccumulatorType::Float(Scalar::F32) if !sum.is_nan() => u64::from((sum as f32).to_bits()),
             AccumulatorType::Float(ty) => encode(ty, sum, Rounding::NearestEven, OverflowResult::Ieee),
@@ -82,7 +83,8 @@ impl AccumulatorType {
     }
 }
 
-/// Computes `accumulator += a * b` for row-major `a` (rows by `k`) and `b` (`k` by columns).
+/// Adds the matmul of `a` and `b` to the accumulator. All three are row-major: `a` has `k` columns, `b` and the accumulator
+/// have `columns` columns.
 pub(crate) fn multiply_accumulate(accumulator: &mut [f64], a: &[f64], b: &[f64], k: usize, columns: usize) {
     for (accumulator, a) in accumulator.chunks_exact_mut(columns).zip(a.chunks_exact(k)) {
         for (&a, b) in a.iter().zip(b.chunks_exact(columns)) {
@@ -107,8 +109,8 @@ mod tests {
 
     #[test]
     fn integers_saturate_or_wrap() {
-        assert_eq!(AccumulatorType::Int { saturate: true }.round_to(3e9), 0x7fff_ffff);
-        assert_eq!(AccumulatorType::Int { saturate: false }.round_to(4294967297.0), 1);
+        assert_eq!(AccumulatorType::Int { saturate: true }.round_to_bits(3e9), 0x7fff_ffff);
+        assert_eq!(AccumulatorType::Int { saturate: false }.round_to_bits(4294967297.0), 1);
         assert_eq!(MmaElement::Int { bits: 4, signed: true }.value(0xf), -1.0);
     }
 

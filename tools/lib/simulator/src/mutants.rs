@@ -1,5 +1,6 @@
 //! Robustness test of the simulator with mutated programs. A mutant is a valid PTX program with up to three random edits. The
-//! simulator must reject the mutant, or run it until it ends. It must not panic, hang or exhaust memory.
+//! simulator must reject a mutant, or run it until it ends or reaches its instruction limit. It must not panic, hang or exhaust
+//! memory.
 //!
 //! `MUTANTS=folder cargo test -p simulator --release mutants` mutates all `.ptx` files of a folder.
 
@@ -25,6 +26,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 struct Random(u64);
 
 impl Random {
+    /// Returns a random number less than `limit`.
     fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -36,7 +38,7 @@ impl Random {
     }
 }
 
-/// Splits the text into words and punctuation, so that many mutants remain valid programs.
+/// Splits the text into words and punctuation. Mutations act on whole tokens, so that many mutants remain valid programs.
 fn split_into_tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '%' | '$');
@@ -103,7 +105,7 @@ const BOUNDARY_TOKENS: &[&str] = &[
     "",
 ];
 
-/// Returns a token's kind: number, register of one class, or other word.
+/// Returns the kind of a token: `0` for a number, the register class such as `rd` for a register, or `word`.
 fn token_kind(token: &str) -> &str {
     match token.strip_prefix('%') {
         _ if token.starts_with(|c: char| c.is_ascii_digit()) => "0",

@@ -1,8 +1,9 @@
-//! Tensor maps from the callback of a host object: native code from the compiler that generated the PTX.
+//! Tensor maps from the callback of a host object.
 //!
-//! The system's C compiler links the object with a small caller. The caller looks up the kernel's callback and calls it on the
-//! parameters. The caller runs as a child process without an environment, in its own directory, with time and memory limits. All of
-//! this requires `--allow-native`.
+//! A host object has native code, which the compiler generated together with the PTX. Its callback fills the tensor maps of a
+//! kernel. The system's C compiler links the object with a small caller. The caller looks up the kernel's callback and calls it on
+//! the parameters. The caller runs as a child process without an environment, in its own directory, with time and memory limits.
+//! `tile-sim` executes a callback only with `--allow-native`.
 
 use crate::program::Program;
 use base::diag::{Diagnostic, Result};
@@ -18,9 +19,11 @@ const TIME_LIMIT_SECONDS: u64 = 10;
 /// Memory limit of the process that executes the host object, in KiB.
 const MEMORY_LIMIT_KIB: u64 = 1 << 20;
 
+/// The C source of the caller.
+///
 /// Layout of `__CUDA_TILEIR_CALLBACKS`: word 4 is the size of an entry, word 5 the entry table and word 6 the number of entries. An
 /// entry starts with the kernel's name, and its word 5 is the callback. The fourth argument of the callback is the parameter
-/// memory. The other arguments only matter for per-CTA memory, so the caller passes zeros.
+/// memory. The callback uses its other arguments only for per-CTA memory, so the caller passes zeros.
 const CALLER: &str = r#"
 #include <stdint.h>
 #include <string.h>
@@ -48,7 +51,7 @@ fn callback_failure(what: &str) -> Box<Diagnostic> {
     Diagnostic::io("SIM005", format!("the host object's callback failed: {what}"))
 }
 
-/// Calls the kernel's callback on the parameters. Returns the hidden parameters that it wrote.
+/// Calls the kernel's callback on the parameters. Returns all parameters, with the hidden parameters that the callback filled.
 pub(crate) fn call_callback(object: &Path, program: &Program, target: &[String], mut params: Vec<u8>) -> Result<Vec<u8>> {
     let offsets = parameter_offsets(program, target);
     let mut memory =
@@ -68,7 +71,7 @@ pub(crate) fn call_callback(object: &Path, program: &Program, target: &[String],
     Ok(params)
 }
 
-/// Offset in bytes of the parameters in the constant bank of the newest targets.
+/// Offset in bytes of the parameters in the constant bank, for a target that `target-info` does not know.
 const NEWEST_PARAMETER_OFFSET: usize = 0x380;
 
 /// Returns the offset of each parameter in the parameter memory that the host object's callback receives. A parameter is aligned

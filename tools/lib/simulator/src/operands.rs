@@ -1,9 +1,10 @@
-//! Register operands of instructions.
+//! Enumeration of the registers that an instruction reads and writes.
 
 use crate::program::{Address, Instr, Op, RegSlot, WgmmaA};
 
 impl Instr {
-    /// Calls `read` and `write` with the instruction's registers, including its guard.
+    /// Calls `read` for each register that the instruction reads, including its guard, and `write` for each register that it
+    /// writes.
     pub fn for_each_operand(&self, mut read: impl FnMut(RegSlot), write: impl FnMut(RegSlot)) {
         self.guard.iter().for_each(|&(slot, _)| read(slot));
         self.op.for_each_operand(read, write);
@@ -123,9 +124,9 @@ impl Op {
                 reads(op.barrier.map(|address| address.base).as_slice());
             }
             Op::Tcgen05Allocate { address: Address { base: slot, .. }, columns: other }
-            | Op::TensorFree { address: slot, columns: other }
+            | Op::Tcgen05Free { address: slot, columns: other }
             | Op::Tcgen05Copy { to: Address { base: slot, .. }, from: other, .. } => reads(&[*slot, *other]),
-            Op::TensorCommit { address, cta_mask } => {
+            Op::Tcgen05Commit { address, cta_mask } => {
                 reads(&base_of(address));
                 reads(cta_mask.as_slice());
             }
@@ -152,9 +153,9 @@ impl Op {
             Op::ReplaceTensorMapField { address, value, .. } => reads(&[address.base, *value]),
             Op::Nop
             | Op::ProxyFence
-            | Op::TensorRelinquish
+            | Op::Tcgen05RelinquishAllocPermit
             | Op::Tcgen05Wait { .. }
-            | Op::TensorFence { .. }
+            | Op::Tcgen05Fence { .. }
             | Op::Branch { .. }
             | Op::Exit
             | Op::Trap

@@ -1,9 +1,12 @@
 //! Parallel simulation of clusters on all cores.
 //!
-//! Requires that clusters cannot communicate: no atomics or reducing copies on global memory, no ordered loads or stores, no work
-//! stealing, no calls of built-in functions, no per-CTA memory and no clock reads. The grid is split into chunks. Each chunk runs
-//! on a copy of global memory. The writes of the chunks are merged in order of the chunks. The split depends only on the program,
-//! the grid and the memory size, so the result is the same on every machine.
+//! The simulator runs clusters in parallel only if clusters cannot communicate. The program must not contain atomics or reducing
+//! copies on global memory, ordered loads or stores, or work stealing. It also must not call built-in functions, use per-CTA memory
+//! or read clocks.
+//!
+//! The simulator splits the grid into chunks, and runs each chunk on a copy of global memory. It then merges the writes of the
+//! chunks in the order of the chunks. The split depends only on the program, the grid and the memory size. The result is therefore
+//! the same on every machine.
 
 use crate::fault::Result;
 use crate::machine::{ClusterIds, Machine};
@@ -12,10 +15,11 @@ use rayon::prelude::*;
 
 /// Maximum number of chunks of a grid.
 const MAX_CHUNKS: u64 = 16;
-/// Upper bound on the bytes of all copies of global memory.
+/// Maximum host memory of all copies of global memory together, in bytes.
 const MAX_COPIED_BYTES: u64 = 256 << 20;
 
-/// Splits the grid into chunks. Returns `None` if parallel simulation is not allowed or not useful.
+/// Splits the grid into chunks. Returns `None` if clusters may communicate, if there is only one cluster, or if the copies of
+/// global memory are too large.
 pub(crate) fn split_grid(machine: &Machine, all: &ClusterIds) -> Option<Vec<ClusterIds>> {
     let chunks = MAX_CHUNKS.min(all.end);
     // Each byte of a copy has a flag byte that records a write, so a copy takes two bytes per byte.
@@ -27,7 +31,7 @@ pub(crate) fn split_grid(machine: &Machine, all: &ClusterIds) -> Option<Vec<Clus
     Some((0..chunks).map(|chunk| ClusterIds { next: start(chunk), end: start(chunk + 1), ..all.clone() }).collect())
 }
 
-/// Returns whether clusters can run in parallel: the program has no accesses whose result depends on the order of clusters.
+/// Returns whether clusters can run in parallel: no instruction of the program has a result that depends on the order of clusters.
 fn is_parallelizable(program: &Program) -> bool {
     const ORDERED_MODIFIERS: &[&str] = &["volatile", "mmio", "relaxed", "acquire", "release", "acq_rel", "sc", "gpu", "sys"];
     // The machine allocates per-CTA memory from one heap at the start of each CTA, so the addresses depend on the order of the

@@ -1,13 +1,13 @@
-//! Asynchronous work in flight.
+//! The queue of asynchronous work in flight.
 //!
-//! With early delivery, work completes at its issue. With late delivery, work stays in this queue until its issuer waits for it. If
-//! no warp can continue, the oldest work completes.
+//! With early delivery, work completes at its issue and does not enter the queue. With late delivery, work stays in the queue until
+//! its issuer waits for it. If no warp can continue, the oldest work completes.
 
 use crate::exec::bulk::{BulkLoad, BulkStore};
 use crate::exec::cp_async::AsyncCopy;
 use crate::exec::launch::ClcResponse;
 use crate::exec::tcgen05::TmemCopy;
-use crate::exec::tensor_mma::IssuedTensorMma;
+use crate::exec::tcgen05_mma::IssuedTcgen05Mma;
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
 use crate::machine::{Cluster, Delivery, Machine};
@@ -15,7 +15,7 @@ use crate::machine::{Cluster, Delivery, Machine};
 /// Maximum number of entries of the queue. If the queue overflows, the oldest work completes.
 pub(crate) const QUEUE_CAPACITY: usize = 1 << 14;
 
-/// Asynchronous work in flight.
+/// An entry of the queue: one piece of asynchronous work in flight.
 pub(crate) struct Pending {
     /// The issuing warp.
     pub(crate) actor: Actor,
@@ -27,15 +27,17 @@ pub(crate) enum Action {
     /// `cp.async` copies with the mbarrier arrival that follows them.
     Copies {
         copies: Vec<AsyncCopy>,
+        /// The CTA and the address of the mbarrier.
         barrier: (usize, u32),
     },
     Load(BulkLoad),
     Store(BulkStore),
-    Mma(Box<IssuedTensorMma>),
+    Mma(Box<IssuedTcgen05Mma>),
     TmemCopy(TmemCopy),
     Response(ClcResponse),
-    /// mbarrier arrivals on completion of the preceding MMAs and TMEM copies.
+    /// `tcgen05.commit`: mbarrier arrivals when the preceding MMAs and TMEM copies are complete.
     Commit {
+        /// The CTA and the address of each mbarrier.
         barriers: Vec<(usize, u32)>,
         /// The sequence number of the commit within its warp.
         commit_number: u32,
@@ -43,7 +45,7 @@ pub(crate) enum Action {
 }
 
 impl Pending {
-    /// Returns whether another CTA issued this work and it will signal an mbarrier of `cta`.
+    /// Returns whether a CTA other than `cta` issued this work, and the work signals an mbarrier of `cta`.
     fn signals_from_other_cta(&self, cta: usize) -> bool {
         let signals_cta = match &self.action {
             Action::Load(load) => load.barrier_ctas().any(|at| at == cta),
@@ -64,10 +66,10 @@ impl Machine<'_> {
         }
         let Some(late) = cluster.pending.iter().find(|pending| ended && pending.signals_from_other_cta(cta)) else { return Ok(()) };
         let message = format!("CTA {cta} ends while work of CTA {} that targets it is in flight", late.actor.cta);
-        self.report_breach(Fault::new("SIM014", message).line(late.actor.line))
+        self.report_violation(Fault::new("SIM014", message).line(late.actor.line))
     }
 
-    /// Submits new work. It completes now or later, depending on the delivery mode.
+    /// Submits new work. With early delivery, the work completes now; with late delivery, it enters the queue.
     pub(crate) fn submit(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
         match self.options.delivery {
             Delivery::Early => self.perform(cluster, pending),
@@ -80,18 +82,18 @@ impl Machine<'_> {
             }
         }
     }
-    /// Completes the oldest work of a cluster. Returns whether there was any.
+    /// Completes the oldest work of a cluster. Returns `false` if the queue is empty.
     pub(crate) fn complete_oldest(&mut self, cluster: &mut Cluster) -> Result<bool> {
         match cluster.pending.pop_front() {
             Some(pending) => self.perform(cluster, pending).map(|()| true),
             None => Ok(false),
         }
     }
-    /// Executes work at its completion.
+    /// Performs the effect of work that completes.
     pub(crate) fn perform(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
         let actor = pending.actor;
         let result = match pending.action {
-            Action::Copies { copies, barrier } => self.copies_arrive(cluster, &copies, barrier, actor),
+            Action::Copies { copies, barrier } => self.complete_copies_and_arrive(cluster, &copies, barrier, actor),
             Action::Load(load) => self.perform_bulk_load(cluster, load, actor),
             Action::Store(store) => self.perform_bulk_store(cluster, store),
             Action::Mma(mma) => self.perform_mma(cluster, &mma, actor),

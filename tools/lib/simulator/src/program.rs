@@ -21,9 +21,9 @@ pub struct Program {
     pub slot_count: u32,
     /// Width in bits of each declared register; 0 for registers that decoding added.
     pub register_bits: Vec<u8>,
-    /// The slots that hold a constant, each with its value.
+    /// The slots that contain a constant during the whole run, each with its value.
     pub constants: Vec<(RegSlot, u64)>,
-    /// The slots that hold a special register.
+    /// The slots that contain the value of a special register, such as `%tid.x`.
     pub specials: Vec<(RegSlot, Special)>,
     pub params: Vec<ParamField>,
     pub param_bytes: u32,
@@ -31,14 +31,14 @@ pub struct Program {
     pub local_bytes: u32,
     /// Module variables in global and constant memory.
     pub globals: Vec<GlobalVariable>,
-    /// The label at each instruction index that has one.
+    /// The labels of the PTX text. The key is the index of the instruction after the label.
     pub labels: BTreeMap<u32, String>,
     /// Threads per CTA.
     pub cta_threads: u32,
     /// Threads per CTA along x, y and z.
     pub block_dim: [u32; 3],
     pub dynamic_shared_bytes: u32,
-    /// Bytes of private global memory per CTA.
+    /// Bytes of private global memory per CTA (directive `.minperctamemory`).
     pub cta_memory_bytes: u64,
     /// CTAs per cluster along x, y and z.
     pub cluster_dim: [u32; 3],
@@ -46,9 +46,9 @@ pub struct Program {
     pub grid_of_clusters: bool,
 }
 
-/// An instruction.
+/// A decoded instruction: the operation, the guard and the place in the PTX text.
 pub struct Instr {
-    /// The predicate register, and whether it is negated.
+    /// The predicate register of the guard `@p` or `@!p`. The flag is true for `@!p`.
     pub guard: Option<(RegSlot, bool)>,
     pub op: Op,
     /// The line of the PTX text.
@@ -79,7 +79,8 @@ pub struct GlobalVariable {
     pub data: Vec<u8>,
 }
 
-/// Special registers, as a warp reads them.
+/// A special register, or another value that does not change during the life of a warp. A number in a variant such as `Tid` is the
+/// axis: 0 for x, 1 for y, 2 for z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Special {
     Tid(u8),
@@ -98,18 +99,21 @@ pub enum Special {
     WarpId,
     NwarpId,
     LaneMask(LaneMask),
-    /// A register that the simulator always reads as 0, such as `%smid`, or as 1, such as `%nsmid`.
+    /// A register that the simulator always reads as 0, such as `%smid`.
     Zero,
+    /// A register that the simulator always reads as 1, such as `%nsmid`.
     One,
-    /// The bytes of shared memory per CTA: in total, and the dynamic part.
+    /// Bytes of shared memory per CTA, static and dynamic.
     SharedSize,
+    /// Bytes of dynamic shared memory per CTA.
     DynamicShared,
-    /// The address and the size of the CTA's private global memory.
+    /// The address of the CTA's private global memory.
     CtaMemory,
+    /// Bytes of the CTA's private global memory.
     CtaMemorySize,
 }
 
-/// The lanes of a `%lanemask` register, relative to the own lane.
+/// The lanes of a `%lanemask_*` register, compared with the lane that reads the register. Example: `Lt` is `%lanemask_lt`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LaneMask {
     Eq,
@@ -137,15 +141,16 @@ pub struct Address {
     pub offset: i64,
 }
 
-/// The conversion from an element's bytes to a register value.
+/// The conversion of a loaded element to a register value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementConversion {
+    /// Bytes of the element in memory.
     pub bytes: u32,
     /// The width in bits to which a load sign-extends the value. `None`: the load zero-extends it.
     pub sign_extended_bits: Option<u32>,
 }
 
-/// The operation of an atomic or a reduction.
+/// The operation of `atom`, `red`, `redux`, `multimem.red` or a bulk reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomOp {
     Add,
@@ -180,7 +185,7 @@ pub enum VoteMode {
 
 /// A decoded instruction. Operands are register slots.
 pub enum Op {
-    /// An element-wise function. Slot 0 (zero) fills unused sources.
+    /// An instruction that computes each lane of `dst` from the same lane of the sources. Unused sources are slot 0, which is zero.
     Elementwise {
         f: LaneFn,
         dst: RegSlot,
@@ -245,7 +250,7 @@ pub enum Op {
     },
     /// An instruction without simulated effect, for example a prefetch, a hint or a fence other than a proxy fence.
     Nop,
-    /// Makes the warp's earlier writes visible to the async proxy.
+    /// `fence.proxy.async`: makes the warp's earlier generic-proxy writes visible to the async proxy.
     ProxyFence,
     Branch {
         target: u32,
@@ -277,6 +282,7 @@ pub enum Op {
         src: RegSlot,
         members: RegSlot,
     },
+    /// `match.sync`. `all` selects the mode `.all` instead of `.any`.
     Match {
         all: bool,
         bits: u32,
@@ -317,18 +323,18 @@ pub enum Op {
         operand: RegSlot,
         dst: Option<RegSlot>,
     },
-    /// Cluster launch control: cancels the launch of the next cluster of the grid.
+    /// `clusterlaunchcontrol.try_cancel`: cancels the launch of the next cluster of the grid.
     CancelLaunch {
         response: Address,
         barrier: Address,
         multicast: bool,
     },
-    /// Copies a tensor map from shared to global memory.
+    /// `tensormap.cp_fenceproxy`: copies a tensor map from shared to global memory.
     CopyTensorMap {
         to: Address,
         from: Address,
     },
-    /// Replaces a field of a tensor map.
+    /// `tensormap.replace`: replaces a field of a tensor map.
     ReplaceTensorMapField {
         space: Space,
         address: Address,
@@ -341,7 +347,7 @@ pub enum Op {
         address: RegSlot,
         rank: RegSlot,
     },
-    /// The rank of the CTA whose shared memory contains an address.
+    /// `getctarank`: the rank of the CTA whose shared memory contains an address.
     CtaRank {
         dst: RegSlot,
         address: RegSlot,
@@ -354,20 +360,24 @@ pub enum Op {
         /// The number of bytes to read. The other destination bytes become zero. `None` means all `bytes`.
         src_size: Option<RegSlot>,
     },
+    /// `cp.async.commit_group`.
     CopyCommit,
-    /// Waits until at most `max_open` commit groups are incomplete; `None` waits for all copies.
+    /// `cp.async.wait_group`: waits until at most `max_open` commit groups are incomplete. `None` (`cp.async.wait_all`) waits for
+    /// all copies.
     CopyWait {
         max_open: Option<u32>,
     },
-    /// `cp.async.mbarrier.arrive`. `increment` (without `.noinc`): the instruction first increments the pending count, because the
-    /// expected count of the mbarrier does not include this arrival.
+    /// `cp.async.mbarrier.arrive`. With `increment` (no `.noinc`), the instruction first increments the pending count of the
+    /// mbarrier. Reason: the expected count of the mbarrier then does not include this arrival.
     CopyArrive {
         address: Address,
         increment: bool,
     },
     /// `cp.async.bulk`, `cp.reduce.async.bulk` and their tensor forms.
     Bulk(Box<BulkOp>),
+    /// `cp.async.bulk.commit_group`.
     BulkCommit,
+    /// `ldmatrix`.
     LoadMatrix {
         shape: MatrixShape,
         transposed: bool,
@@ -376,16 +386,19 @@ pub enum Op {
         dst: Box<[RegSlot]>,
         address: Address,
     },
+    /// `stmatrix`.
     StoreMatrix {
         shape: MatrixShape,
         transposed: bool,
         src: Box<[RegSlot]>,
         address: Address,
     },
+    /// `movmatrix`: transposes an 8x8 matrix of 16-bit elements across the lanes of a warp.
     MoveMatrix {
         dst: RegSlot,
         src: RegSlot,
     },
+    /// `mma.sync`.
     Mma(Box<MmaOp>),
     WgmmaFence,
     /// `tcgen05.alloc`: allocates TMEM columns and stores their address in shared memory.
@@ -394,15 +407,15 @@ pub enum Op {
         columns: RegSlot,
     },
     /// `tcgen05.dealloc`.
-    TensorFree {
+    Tcgen05Free {
         address: RegSlot,
         columns: RegSlot,
     },
     /// `tcgen05.relinquish_alloc_permit`.
-    TensorRelinquish,
+    Tcgen05RelinquishAllocPermit,
     TmemLoad {
         shape: TmemShape,
-        /// Whether a register holds two 16-bit elements of neighbouring columns (`pack::16b`, `unpack::16b`).
+        /// Whether a register contains two 16-bit elements of neighbouring columns (`pack::16b`, `unpack::16b`).
         packed: bool,
         /// The offset in TMEM columns of the second half-warp (`16x32bx2` only).
         split: u32,
@@ -421,18 +434,18 @@ pub enum Op {
         loads: bool,
     },
     /// `tcgen05.fence::before_thread_sync` (`before`) or `::after_thread_sync`.
-    TensorFence {
+    Tcgen05Fence {
         before: bool,
     },
     /// `tcgen05.cp`: a copy from shared memory to tensor memory.
     Tcgen05Copy {
-        shape: CopyShape,
+        shape: Tcgen05CopyShape,
         cta_pair: bool,
         to: Address,
         from: RegSlot,
     },
     /// `tcgen05.commit`.
-    TensorCommit {
+    Tcgen05Commit {
         address: Address,
         /// The mask of the CTAs whose barriers the commit signals; `None` means only `address`.
         cta_mask: Option<RegSlot>,
@@ -444,14 +457,15 @@ pub enum Op {
     WgmmaWait {
         max_open: u32,
     },
-    /// Waits until at most `max_open` bulk groups are incomplete. `read`: a store counts as complete after TMA has read its source.
+    /// `cp.async.bulk.wait_group`: waits until at most `max_open` bulk groups are incomplete. With `read`, a store counts as
+    /// complete when TMA has read its source.
     BulkWait {
         max_open: u32,
         read: bool,
     },
 }
 
-/// A field of a tensor map. The fields that exist per dimension name their dimension.
+/// A field of a tensor map. A number in a variant is the dimension, for a field that each dimension has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorMapField {
     Address,
@@ -476,9 +490,9 @@ pub enum MatrixShape {
     M16n8,
 }
 
-/// `mma.sync`. N is 8 in all shapes.
+/// The operands of `mma.sync`. All shapes have N = 8.
 pub struct MmaOp {
-    /// Whether an MMA of single bits combines them by XOR instead of AND before it counts bits.
+    /// Whether a `.b1` MMA combines the bits of A and B by XOR before it counts them. Otherwise it combines them by AND.
     pub uses_xor: bool,
     pub m: usize,
     pub k: usize,
@@ -488,7 +502,9 @@ pub struct MmaOp {
     pub c: Box<[RegSlot]>,
     pub d_type: AccumulatorType,
     pub c_type: AccumulatorType,
+    /// Whether a register of D contains two elements.
     pub d_packed: bool,
+    /// Whether a register of C contains two elements.
     pub c_packed: bool,
     pub scale_a: Option<ScaleOp>,
     pub scale_b: Option<ScaleOp>,
@@ -496,7 +512,7 @@ pub struct MmaOp {
 
 /// The kinds of `tcgen05.mma`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TensorKind {
+pub enum Tcgen05MmaKind {
     F16,
     Tf32,
     F8f6f4,
@@ -505,10 +521,11 @@ pub enum TensorKind {
     Mxf4,
 }
 
-/// Rows, and bits per row, of `tcgen05.cp`. With 64 rows, the first 32 rows go to the lanes of warps 0 and 2, the others to warps 1
-/// and 3 (`warpx2::02_13`). With `warpx2::01_23`, the first 32 rows go to warps 0 and 1, the others to warps 2 and 3.
+/// The rows, and the bits per row, that `tcgen05.cp` copies. With 64 rows, the variants differ in the TMEM lanes of the
+/// destination. `warpx2::02_13`: the first 32 rows go to the lanes of warps 0 and 2, the last 32 rows to the lanes of warps 1 and
+/// 3. `warpx2::01_23`: the first 32 rows go to the lanes of warps 0 and 1, the last 32 rows to the lanes of warps 2 and 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyShape {
+pub enum Tcgen05CopyShape {
     S128x256,
     S4x256,
     S128x128,
@@ -517,10 +534,10 @@ pub enum CopyShape {
     S32x128,
 }
 
-/// An MMA into tensor memory.
+/// The operands of `tcgen05.mma`, whose accumulator is in tensor memory.
 pub struct Tcgen05Mma {
-    pub kind: TensorKind,
-    /// Whether a CTA pair executes it (`cta_group::2`).
+    pub kind: Tcgen05MmaKind,
+    /// Whether a CTA pair executes the MMA (`cta_group::2`).
     pub cta_pair: bool,
     /// Elements along K that share a scale.
     pub scale_block: u32,
@@ -528,42 +545,50 @@ pub struct Tcgen05Mma {
     /// The address of A in tensor memory. `None`: `a_shared` has the matrix descriptor of A in shared memory.
     pub a_tensor: Option<Address>,
     pub a_shared: RegSlot,
+    /// The matrix descriptor of B in shared memory.
     pub b: RegSlot,
     pub instruction_descriptor: RegSlot,
+    /// The TMEM addresses of the scales of A and of B.
     pub scales: Option<(Address, Address)>,
     /// Bit masks of TMEM lanes that keep their old values (`disable-output-lane`).
     pub disabled_lanes: Box<[RegSlot]>,
+    /// The predicate `enable-input-d`. If it is false, the MMA ignores the old accumulator.
     pub accumulate: RegSlot,
     /// The MMA divides the old accumulator by `2^scale_input_d` (`scale-input-d`).
     pub scale_input_d: u32,
 }
 
-/// An MMA of a warp group.
+/// The operands of `wgmma.mma_async`, an MMA of a warp group with 64 rows.
 pub struct WgmmaOp {
     pub n: usize,
     pub k: usize,
     pub d: Box<[RegSlot]>,
     pub a: WgmmaA,
+    /// The matrix descriptor of B in shared memory.
     pub b: RegSlot,
+    /// The predicate `scale-d`. If it is false, the MMA ignores the old accumulator.
     pub accumulate: RegSlot,
     pub d_type: AccumulatorType,
     pub a_kind: MmaElement,
     pub b_kind: MmaElement,
-    /// The value of each bit pattern of an element of A, and of B. Empty for elements of more than 8 bits.
+    /// The value of each bit pattern of an element of A. Empty for elements of more than 8 bits.
     pub a_table: Vec<f64>,
+    /// The value of each bit pattern of an element of B. Empty for elements of more than 8 bits.
     pub b_table: Vec<f64>,
     pub element_bytes: u32,
     pub negate_a: bool,
     pub negate_b: bool,
     pub transpose_a: bool,
     pub transpose_b: bool,
-    /// The accumulator and A registers, which the MMA owns while it is in flight.
+    /// The registers of the accumulator and of A. Other instructions must not access them while the MMA is in flight.
     pub registers: Box<[RegSlot]>,
 }
 
-/// The location of the left operand of a `wgmma`. The shared-memory operand is a descriptor.
+/// Operand A of a `wgmma`.
 pub enum WgmmaA {
+    /// A is in shared memory. The register has the matrix descriptor.
     Shared(RegSlot),
+    /// The registers have the elements of A.
     Registers(Box<[RegSlot]>),
 }
 
@@ -571,11 +596,11 @@ impl WgmmaOp {
     pub(crate) fn registers(&self) -> &[RegSlot] {
         &self.registers
     }
-    /// Decodes an element of the left operand.
+    /// Returns the value of an element of A.
     pub(crate) fn a_value(&self, bits: u64) -> f64 {
         self.a_table.get(bits as usize).copied().unwrap_or_else(|| self.a_kind.value(bits))
     }
-    /// Decodes an element of the right operand.
+    /// Returns the value of an element of B.
     pub(crate) fn b_value(&self, bits: u64) -> f64 {
         self.b_table.get(bits as usize).copied().unwrap_or_else(|| self.b_kind.value(bits))
     }
@@ -587,8 +612,9 @@ pub struct MmaOperand {
     pub kind: MmaElement,
     /// Bits of an element.
     pub element_bits: u32,
-    /// Bits of the container in which a register holds an element, and the position of the element's lowest bit in the container.
+    /// Bits of a register that one element occupies. More than `element_bits` for padded elements, such as `e2m1` in 8 bits.
     pub container_bits: u32,
+    /// The position of the element's lowest bit in these bits.
     pub container_shift: u32,
     /// The value of each bit pattern of an element. Empty for elements of more than 8 bits.
     pub value_table: Vec<f64>,
@@ -596,9 +622,11 @@ pub struct MmaOperand {
 
 /// The scales of an operand of a block-scaled `mma`.
 pub struct ScaleOp {
+    /// The register with the scales.
     pub slot: RegSlot,
-    /// The selectors `byte-id` and `thread-id`.
+    /// The selector `byte-id`: the byte of the register from which the scales begin.
     pub byte_id: RegSlot,
+    /// The selector `thread-id`: the lanes of each quad whose registers have the scales.
     pub thread_id: RegSlot,
     pub kind: MmaElement,
     /// Number of scales per row of A or column of B.
@@ -617,23 +645,26 @@ pub enum MbarrierOp {
     Wait { parity: bool, blocking: bool },
 }
 
-/// The memory at one end of a bulk copy.
+/// The memory that a bulk copy reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum BulkCopySpace {
     Global,
     Shared,
 }
 
-/// A bulk copy. A tensor copy has a tensor map and coordinates on its global side; another bulk copy has an address and a size.
+/// The operands of a bulk copy. A tensor copy has a tensor map and coordinates for its global memory. A copy without a tensor map
+/// has an address and a size.
 #[derive(Clone, Debug)]
 pub struct BulkOp {
+    /// Whether the copy uses a tensor map (`cp.async.bulk.tensor`).
     pub tensor: bool,
-    pub to_side: Side,
-    pub from_side: Side,
+    pub to_space: BulkCopySpace,
+    pub from_space: BulkCopySpace,
     pub to: Address,
     pub from: Address,
-    /// The address of the tensor map.
+    /// The register with the address of the tensor map.
     pub tensor_map: RegSlot,
+    /// The offset in bytes from that register to the tensor map.
     pub map_offset: i64,
     pub coordinates: Box<[RegSlot]>,
     /// Whether the coordinates are a column and four row numbers of a matrix (`gather4` or `scatter4`).
@@ -648,7 +679,7 @@ pub struct BulkOp {
     pub reduce: Option<(AtomOp, ptx::Type)>,
 }
 
-/// Functions that the simulator provides, without a body in the module.
+/// An external device function that the simulator implements, because the module declares it without a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Builtin {
     Vprintf,
@@ -664,8 +695,8 @@ pub struct BarrierOp {
     /// Number of participating threads; `None` means all threads of the CTA.
     pub threads: Option<RegSlot>,
     pub arrive_only: bool,
-    /// Of a `red` barrier: the destination, the source predicate, and the reduction (`Ballot` for `.popc`, `All` for `.and`, `Any`
-    /// for `.or`).
+    /// For `barrier.red`: the destination, the source predicate, and the reduction. `Ballot` means `.popc`, `All` means `.and`, and
+    /// `Any` means `.or`.
     pub reduce: Option<(RegSlot, RegSlot, VoteMode)>,
     pub aligned: bool,
 }
@@ -681,7 +712,7 @@ impl Program {
             |param: &ParamField| param.ty.ok_or_else(|| Fault::unsupported(format!("the type of parameter '{}'", param.name)));
         self.visible_params().map(launch_type).collect()
     }
-    /// Returns the hidden parameters, which are tensor maps.
+    /// Returns the hidden parameters: tensor maps and the address of per-CTA memory.
     pub fn hidden_params(&self) -> impl Iterator<Item = &ParamField> {
         self.params.iter().filter(|param| param.hidden)
     }

@@ -1,8 +1,9 @@
-//! Execution traces for the performance model: for each warp its executed instructions in order, with their effects on memory,
-//! barriers and asynchronous units.
+//! Execution traces for the performance model. A trace has the executed instructions of each warp in order, with their effects on
+//! memory, barriers and asynchronous units.
 //!
-//! Asynchronous work completes at its issue, and a blocking wait is recorded when it ends. A trace therefore contains no failed try
-//! of a blocking wait; the performance model computes the wait times. An mbarrier wait records the number of phases that it needs.
+//! Asynchronous work completes at its issue, and the trace records a blocking wait when it ends. A trace therefore contains no
+//! failed try of a blocking wait. The performance model computes the wait times from the number of mbarrier phases that each wait
+//! needs.
 
 use crate::fault::Result;
 use crate::lanes::{Lanes, lanes_of};
@@ -17,20 +18,20 @@ pub type MbarrierAddress = (u8, u32);
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     pub pc: u32,
-    /// The index in `WarpTrace::events` of its first event. Its events end at the first event of the next record.
+    /// The index in `WarpTrace::events` of the first event of this record. Its events end at the first event of the next record.
     pub first_event: u32,
 }
 
 /// The effect of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A shared-memory access: wavefronts, bytes, and whether it targets another CTA.
+    /// A shared-memory access. `remote`: the memory belongs to another CTA of the cluster.
     Shared { wavefronts: u32, bytes: u32, remote: bool },
-    /// A global-memory access: `count` lines of 128 bytes from index `first` of `WarpTrace::lines`, and the number of 32-byte
-    /// sectors.
+    /// A global-memory access. It touches `count` lines of 128 bytes, which are in `WarpTrace::lines` from index `first`. `sectors`
+    /// is the number of 32-byte sectors.
     Global { first: u32, count: u32, sectors: u32 },
-    /// A bulk copy. `lines` (of its global side) and `bars` are index ranges (start, end) of `WarpTrace::lines` and
-    /// `WarpTrace::bars`. `rows` counts the parts of at most 128 bytes in which TMA moves the rows.
+    /// A bulk copy. `lines` (the lines of global memory) and `bars` (the signalled mbarriers) are index ranges (start, end) of
+    /// `WarpTrace::lines` and `WarpTrace::bars`. `rows` counts the parts of at most 128 bytes in which TMA moves the rows.
     Bulk { to_shared: bool, bytes: u32, rows: u32, lines: (u32, u32), bars: (u32, u32) },
     /// `mbarrier.init`.
     Init { bar: MbarrierAddress, count: u32 },
@@ -40,18 +41,20 @@ pub enum Event {
     Expect { bar: MbarrierAddress, bytes: u32 },
     /// Bytes that complete at an mbarrier (`complete_tx`, or a CLC response).
     Complete { bar: MbarrierAddress, bytes: u32 },
-    /// An mbarrier wait that ended when `phases` phases were complete. `done` is false for a failed `test_wait`, which does not
-    /// block.
+    /// An mbarrier wait. At its end, the mbarrier had completed `phases` phases since its initialisation. `done` is false for a
+    /// failed `test_wait`, which does not block.
     Wait { bar: MbarrierAddress, phases: u32, done: bool },
-    /// An arrival on completion of the warp's preceding `cp.async` copies.
+    /// `cp.async.mbarrier.arrive`: `count` arrivals when the warp's preceding `cp.async` copies are complete. `increment` (no
+    /// `.noinc`): the instruction first increments the pending count.
     CopyArrive { bar: MbarrierAddress, count: u32, increment: bool },
-    /// A named barrier of a CTA: its thread count, the threads that arrived with this event and, for waiting threads, the phase
-    /// that they await. Threads that arrive without their complete warp have a separate record.
+    /// A named barrier of a CTA. `threads` is its thread count, and `arrivals` is the number of threads that arrive with this
+    /// event. For threads that wait, `awaited_phase` is the phase. Threads that arrive without their complete warp have a separate
+    /// record.
     Barrier { id: u32, threads: u32, arrivals: u32, awaited_phase: Option<u64> },
-    /// A TMEM MMA: total rows and columns, and whether A is in tensor memory.
+    /// `tcgen05.mma`: the rows and columns of D over all CTAs of the MMA, and whether A is in tensor memory.
     Mma { m: u32, n: u32, a_in_tensor_memory: bool },
-    /// `tcgen05.commit`: arrivals on completion of the preceding MMAs and TMEM copies. `bars` is an index range of
-    /// `WarpTrace::bars`.
+    /// `tcgen05.commit`: arrivals when the preceding MMAs and TMEM copies are complete. `bars` is the index range (start, end) of
+    /// the mbarriers in `WarpTrace::bars`.
     Commit { bars: (u32, u32) },
 }
 
@@ -62,6 +65,7 @@ pub struct WarpTrace {
     pub events: Vec<Event>,
     /// Global-memory lines: addresses divided by 128.
     pub lines: Vec<u64>,
+    /// Signalled mbarriers.
     pub bars: Vec<MbarrierAddress>,
 }
 
@@ -87,8 +91,9 @@ pub struct Recording {
 #[derive(Default)]
 pub(crate) struct Recorder {
     ctas: Vec<Vec<WarpTrace>>,
-    /// The recording warp (CTA and warp index), and the lengths of its `events`, `lines` and `bars` before the current instruction.
+    /// The warp that executes: the rank of its CTA and its index in the CTA.
     recording_warp: (usize, usize),
+    /// The lengths of `events`, `lines` and `bars` of this warp before the current instruction.
     lengths_before: [usize; 3],
 }
 
@@ -134,7 +139,7 @@ impl Machine<'_> {
             recorder.trace().events.push(event);
         }
     }
-    /// Records a completed part of the current instruction, which now waits, as a separate record.
+    /// Adds a record for the completed part of an instruction whose remaining part waits.
     pub(crate) fn record_partial_instruction(&mut self, event: Event) {
         let pc = self.pc;
         if let Some(recorder) = &mut self.recorder {
@@ -209,12 +214,12 @@ impl Machine<'_> {
     }
 
     /// Returns the range of the cluster numbers of the grid. Cluster numbers are in launch order.
-    pub fn clusters(&self) -> Result<Range<u64>> {
+    pub fn cluster_number_range(&self) -> Result<Range<u64>> {
         let all = self.cluster_ids()?;
         Ok(0..all.end)
     }
 
-    /// Runs one cluster alone and records it, up to a limit of warp instructions.
+    /// Runs one cluster alone and returns its traces. The run ends after `limit` warp instructions at the latest.
     pub fn record(&mut self, number: u64, limit: u64) -> Result<Recording> {
         self.record_with_stolen(number, Vec::new(), limit)
     }
@@ -237,7 +242,7 @@ impl Machine<'_> {
         Ok(Recording { ctas: recorder.ctas, complete, tmem_columns: (columns, TMEM_COLUMNS as u32) })
     }
 
-    /// Runs a cluster alone until it ends, deadlocks or reaches the instruction limit. Returns whether it has ended.
+    /// Runs a cluster alone until it ends, deadlocks or reaches the instruction limit. Returns whether the cluster has ended.
     fn run_isolated(&mut self, cluster: &mut Cluster, limit: u64) -> Result<bool> {
         while self.warp_instructions < limit && self.run_time_slices(cluster)? {}
         Ok(cluster.is_done())

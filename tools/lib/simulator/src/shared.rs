@@ -16,7 +16,7 @@ pub(crate) struct Shared {
     granules: Vec<Granule>,
     /// Number of generic-proxy writes. It serves as a time: a fence covers the writes up to the count at which it executes.
     pub(crate) write_count: u32,
-    /// Whether the first missing proxy fence is recorded in `first_unfenced` instead of being an error.
+    /// Whether a missing proxy fence is not an error. `first_unfenced` then records the first one.
     lenient: bool,
     pub(crate) first_unfenced: RefCell<Option<Box<Fault>>>,
 }
@@ -24,8 +24,9 @@ pub(crate) struct Shared {
 /// The shadow state of 16 bytes.
 #[derive(Clone, Copy, Default)]
 struct Granule {
-    /// The write count and the warp of the last generic-proxy write. Count 0: no such write needs a fence.
+    /// The value of `Shared::write_count` at the last generic-proxy write. 0 means that no write needs a fence.
     generic_write: u32,
+    /// The warp of the last generic-proxy write.
     warp: u16,
     /// Number of asynchronous writes in flight.
     async_writes: u8,
@@ -146,7 +147,7 @@ impl Shared {
         Ok(())
     }
     /// Checks that a proxy fence separates a generic-proxy write from an async-proxy access. `proxy_fence_times` has the write
-    /// count at the last proxy fence of each warp. A fence by the writer or by the issuer suffices.
+    /// count at the last proxy fence of each warp. A fence by the writing warp or by the issuer of the access suffices.
     fn check_fence(
         &self,
         granule: &Granule,

@@ -20,14 +20,15 @@ impl fmt::Display for SourceLocation<'_> {
 /// The source locations of the lines of a PTX file.
 #[derive(Clone, Debug, Default)]
 pub struct SourceLocations<'a> {
+    /// The name of each source file, by its number in the `.file` directive.
     files: BTreeMap<&'a str, &'a str>,
-    /// For each line at which the location changes: file number, line and column, or `None` at the start of a function.
+    /// For each PTX line at which the location changes: file number, line and column. `None` at the start of a function.
     changes: BTreeMap<u32, Option<(&'a str, u32, u32)>>,
 }
 
 impl<'a> SourceLocations<'a> {
     /// Reads the `.file` and `.loc` directives of a PTX text.
-    pub fn of(text: &'a str) -> SourceLocations<'a> {
+    pub fn from_ptx(text: &'a str) -> SourceLocations<'a> {
         let mut locations = SourceLocations::default();
         for (number, line) in (1..).zip(text.lines().map(str::trim_start)) {
             if let Some(rest) = line.strip_prefix(".file") {
@@ -46,7 +47,7 @@ impl<'a> SourceLocations<'a> {
         locations
     }
 
-    /// Returns the source location of a PTX line, which the last `.loc` up to this line of its function gives.
+    /// Returns the source location of a PTX line. The last `.loc` directive of its function up to this line states the location.
     pub fn at(&self, line: u32) -> Option<SourceLocation<'a>> {
         let (file, line, column) = (*self.changes.range(..=line).next_back()?.1)?;
         Some(SourceLocation { file: self.files.get(file)?, line, column })
@@ -61,7 +62,7 @@ mod tests {
     fn lines_inherit_the_preceding_source_location() {
         let text = ".entry k()\n{\nadd;\n.loc 1 7 3\nadd;\n\t.loc\t2 8 4, function_name $a, inlined_at 1 2 3\nadd;\n}\n.entry other()\nadd;\n\
                     .loc 3 1 1\nadd;\n.file 1 \"a b.py\"\n.file\t2 \"c.py\"\n";
-        let locations = SourceLocations::of(text);
+        let locations = SourceLocations::from_ptx(text);
         let shown: Vec<Option<String>> =
             [3, 5, 7, 10, 12].map(|line| locations.at(line).map(|location| location.to_string())).to_vec();
         assert_eq!(shown, [None, Some("a b.py:7:3".into()), Some("c.py:8:4".into()), None, None]);

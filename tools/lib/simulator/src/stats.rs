@@ -6,26 +6,28 @@ use crate::program::Op;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Traffic of one instruction.
+/// The memory traffic of one instruction, summed over all its executions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
+    /// Bytes that the lanes access in global memory.
     global_bytes: u64,
-    /// Number of 32-byte sectors of global memory, summed over warp instructions.
+    /// Number of 32-byte sectors of global memory. Each execution by a warp counts its distinct sectors.
     global_sectors: u64,
-    /// Shared-memory wavefronts, and how many of them are due to bank conflicts.
+    /// Number of shared-memory wavefronts.
     shared_wavefronts: u64,
+    /// Number of shared-memory wavefronts due to bank conflicts.
     bank_conflicts: u64,
 }
 
 impl Traffic {
-    /// Adds the counts of other traffic.
+    /// Adds the counts of `other` to this traffic.
     pub(crate) fn add(&mut self, other: &Traffic) {
         self.global_bytes += other.global_bytes;
         self.global_sectors += other.global_sectors;
         self.shared_wavefronts += other.shared_wavefronts;
         self.bank_conflicts += other.bank_conflicts;
     }
-    /// Counts an access to global memory.
+    /// Counts an access of a warp to global memory, of `bytes` bytes per lane.
     pub(crate) fn count_global_access(&mut self, addresses: &Lanes, mask: u32, bytes: u32) {
         let bytes_per_lane = u64::from(bytes);
         self.global_bytes += bytes_per_lane * u64::from(mask.count_ones());
@@ -33,13 +35,13 @@ impl Traffic {
             lanes_of(mask).flat_map(|lane| addresses[lane] / 32..=(addresses[lane] + bytes_per_lane - 1) / 32).collect();
         self.global_sectors += sectors.len() as u64;
     }
-    /// Counts a bulk copy.
+    /// Counts a bulk copy of `bytes` contiguous bytes of global memory.
     pub(crate) fn count_bulk_copy(&mut self, bytes: u32) {
         self.global_bytes += u64::from(bytes);
         self.global_sectors += u64::from(bytes.div_ceil(32));
     }
-    /// Counts an access to shared memory. If a lane accesses more than 4 bytes, hardware serves groups of lanes that access 128
-    /// bytes together. Lanes conflict only within a group.
+    /// Counts an access to shared memory, of `bytes` bytes per lane. Hardware serves the lanes in groups that access 128 bytes
+    /// together, for example 8 lanes of 16 bytes. Lanes conflict only within a group.
     pub(crate) fn count_shared_access(&mut self, addresses: &Lanes, mask: u32, bytes: u32) {
         let lanes_per_group = (128 / bytes.max(4)).clamp(1, 32) as usize;
         for start in (0..32).step_by(lanes_per_group) {
@@ -79,7 +81,7 @@ struct Conflicts {
     bank_conflicts: u64,
 }
 
-/// The counts of a loop.
+/// A loop that was repeated at least once, with its counts.
 #[derive(Serialize)]
 struct Loop {
     /// The label at the start of the loop.
@@ -95,20 +97,23 @@ struct Loop {
 /// Counts of an instruction range.
 #[derive(Default, Serialize)]
 struct Counts {
+    /// Executed warp instructions.
     instructions: u64,
+    /// Executed warp instructions of each opcode.
     opcodes: BTreeMap<String, u64>,
     global_bytes: u64,
     global_sectors: u64,
     shared_wavefronts: u64,
     bank_conflicts: u64,
     mmas: u64,
+    /// Executed instructions on named barriers, and mbarrier waits.
     barrier_waits: u64,
-    /// Failed mbarrier waits.
+    /// Number of times that a blocking mbarrier wait found its phase incomplete.
     failed_waits: u64,
 }
 
 impl Machine<'_> {
-    /// Returns the counts as JSON.
+    /// Returns the statistics of the run as JSON.
     pub fn report(&self) -> String {
         let program = self.program;
         let mut loops = Vec::new();

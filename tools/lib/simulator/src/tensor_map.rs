@@ -1,4 +1,4 @@
-//! The 128-byte tensor map of TMA: a strided window of global memory and the tile that one copy moves.
+//! The 128-byte tensor map of TMA. It describes a strided tensor in global memory and the tile that one copy moves.
 
 use crate::fault::{Fault, Result};
 use crate::program::TensorMapField;
@@ -48,7 +48,7 @@ impl Swizzle {
 }
 
 impl TensorMap {
-    /// Decodes the 128 bytes of a tensor map. Reports invalid and unsupported maps.
+    /// Decodes the 128 bytes of a tensor map. Returns a fault for an invalid or unsupported map.
     pub(crate) fn decode(bytes: &[u8]) -> Result<TensorMap> {
         let mut words = [0u64; 8];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -107,7 +107,7 @@ impl TensorMap {
         })
     }
 
-    /// Returns the bytes of a tile, including the out-of-bounds elements.
+    /// Returns the number of bytes of a tile in shared memory, including the out-of-bounds elements.
     pub(crate) fn tile_bytes(&self) -> u32 {
         self.extent.iter().product::<u32>() * self.element_bytes
     }
@@ -122,7 +122,7 @@ impl TensorMap {
         };
         (0..4).flat_map(row).collect()
     }
-    /// Returns the rows of the tile at these coordinates, in the order in which shared memory holds them.
+    /// Returns the rows of the tile at these coordinates, in the order of the rows in shared memory.
     pub(crate) fn rows(&self, coordinates: [i32; 5]) -> impl Iterator<Item = TileRow> + '_ {
         let rows: u32 = self.extent[1..].iter().product();
         (0..rows).map(move |row| {
@@ -195,8 +195,9 @@ pub(crate) struct TileRow {
     pub(crate) offset: u32,
     /// Out-of-bounds bytes of the row before the in-bounds part.
     pub(crate) skip: u32,
-    /// Bytes of the in-bounds part, and its address in global memory.
+    /// Bytes of the in-bounds part.
     pub(crate) bytes: u32,
+    /// The address of the in-bounds part in global memory.
     pub(crate) address: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Tensor memory: 128 lanes of 512 columns of 32 bits per CTA, and the register fragments of `tcgen05.ld` and `tcgen05.st`.
+//! Tensor memory of a CTA (128 lanes of 512 columns of 32 bits), and the register fragments of `tcgen05.ld` and `tcgen05.st`.
 
 use crate::fault::{Fault, Result};
 
@@ -11,7 +11,7 @@ const MIN_ALLOCATION: u32 = 32;
 
 /// The tensor memory of one CTA.
 pub(crate) struct Tmem {
-    /// The words in the order of lanes, then columns; empty before the first allocation.
+    /// All words: the columns of lane 0, then the columns of lane 1, and so on. Empty before the first allocation.
     words: Vec<u32>,
     /// For each word, whether it was written since its allocation.
     defined: Vec<bool>,
@@ -68,7 +68,7 @@ impl Tmem {
         self.defined.chunks_exact_mut(TMEM_COLUMNS).for_each(|lane| lane[start..start + size].fill(false));
         Ok(Some(start as u32))
     }
-    /// Frees an allocation. Reports columns that are not one allocation.
+    /// Frees an allocation. Returns a fault if the columns are not exactly one allocation.
     pub(crate) fn free(&mut self, address: u32, columns: u32) -> Result<()> {
         let (start, size) = ((address & 0xffff) as usize, columns as usize);
         let owner = self.owner.get(start).copied().unwrap_or(0);
@@ -85,14 +85,14 @@ impl Tmem {
     pub(crate) fn is_allocated(&self) -> bool {
         self.owner.iter().any(|&owner| owner != 0)
     }
-    /// Checks that a column of an access is allocated and returns it as an index.
+    /// Returns the index of a column, or a fault if the column is not allocated.
     pub(crate) fn check_column(&self, column: u32) -> Result<usize> {
         match self.owner.get(column as usize) {
             Some(&owner) if owner != 0 => Ok(column as usize),
             _ => Err(Fault::new("SIM081", format!("column {column} of tensor memory is not allocated"))),
         }
     }
-    /// Checks a lane and a column of an access and returns the word index.
+    /// Returns the index of a word in `words`, or a fault if the lane does not exist or the column is not allocated.
     pub(crate) fn cell_index(&self, lane: usize, column: u32) -> Result<usize> {
         match lane {
             0..TMEM_LANES => Ok(lane * TMEM_COLUMNS + self.check_column(column)?),
@@ -104,12 +104,12 @@ impl Tmem {
         let count = &mut self.stores_in_flight[column as usize][lane / 32];
         *count = if begin { count.saturating_add(1) } else { count.saturating_sub(1) };
     }
-    /// Returns whether stores to a column are in flight, in the group of a lane or in any group.
+    /// Returns whether stores to a column are in flight in the group of 32 lanes that contains `lane`. `None` means in any group.
     pub(crate) fn has_store_in_flight(&self, lane: Option<usize>, column: usize) -> bool {
         let groups = self.stores_in_flight[column];
         lane.map_or(groups.iter().any(|&count| count > 0), |lane| groups[lane / 32] > 0)
     }
-    /// Reads a word. Reports a word whose column is not allocated.
+    /// Returns a word, or a fault if its column is not allocated.
     pub(crate) fn read(&self, lane: usize, column: u32) -> Result<u32> {
         Ok(self.words[self.cell_index(lane, column)?])
     }
@@ -133,7 +133,8 @@ pub enum TmemShape {
     S16x64,
     S16x128,
     S16x256,
-    /// Two halves of 16 lanes. The columns of the second half-warp are offset by the split.
+    /// `16x32bx2`: both half-warps access the same 16 lanes. The columns of the second half-warp are offset by an immediate
+    /// operand.
     S16x32x2,
 }
 
@@ -147,7 +148,8 @@ impl TmemShape {
             TmemShape::S16x256 => (4, 8),
         }
     }
-    /// Returns the lane (relative to the access) and the column of register `index` of a thread.
+    /// Returns the TMEM lane and column of register `index` of a thread, relative to the first lane and column of the access.
+    /// `split` is the column offset of the second half-warp of `16x32bx2`.
     pub(crate) fn location(self, thread: usize, index: usize, split: u32) -> (usize, u32) {
         let (registers_per_repetition, columns) = self.registers_and_columns();
         let (first, register) = ((index / registers_per_repetition) as u32 * columns, index % registers_per_repetition);

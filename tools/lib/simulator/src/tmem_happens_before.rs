@@ -1,11 +1,13 @@
 //! Happens-before analysis of tensor-memory accesses.
 //!
 //! A warp's access is ordered before another warp's access if three steps separate them: `tcgen05.fence::before_thread_sync` by the
-//! first warp, a barrier, and `tcgen05.fence::after_thread_sync` by the second warp. An MMA's accesses are ordered before a warp's
-//! access if the warp waits for an mbarrier at which a later `tcgen05.commit` arrives, and then executes a fence. Loads by the warp
-//! that issued the MMA need this order too. MMAs and TMEM copies of one warp complete in order.
+//! first warp, a barrier, and `tcgen05.fence::after_thread_sync` by the second warp.
 //!
-//! Time is counted in fences and commits. A cell is a column of sixteen lanes.
+//! The accesses of an MMA are ordered before an access of a warp under two conditions. The warp waits for an mbarrier at which a
+//! later `tcgen05.commit` arrives. The warp then executes a fence. The same order is necessary for loads by the warp that issued
+//! the MMA. MMAs and TMEM copies of the same warp complete in order.
+//!
+//! The unit of time is one fence or one commit. A cell is one column of a group of sixteen lanes.
 
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
@@ -16,7 +18,7 @@ use std::ops::Range;
 const LANE_GROUPS: usize = TMEM_LANES / 16;
 /// Bit mask of all lane groups.
 pub(crate) const ALL_LANE_GROUPS: u8 = u8::MAX;
-/// Limit on the cells of loads in flight per warp.
+/// Maximum number of cells in the list of a warp's loads in flight. Reason: a program may load without ever waiting.
 const MAX_OPEN_LOADS: usize = 1 << 16;
 
 /// The state of the analysis for one cluster.
@@ -43,15 +45,15 @@ struct Cell {
     reads: Vec<Access>,
 }
 
-/// An access by a warp. It is ordered before a warp whose vector clock has at least this number of fences, or of commits, of the
-/// accessing warp.
+/// An access by a warp. If the vector clock of a second warp includes the fence or commit that orders the access, the access is
+/// ordered before the second warp.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Access {
     warp: usize,
     line: u32,
     /// The number of the first fence of `warp` that orders the access.
     ordering_fence: u32,
-    /// 0 for loads and stores, which no commit covers.
+    /// The number of the first `tcgen05.commit` of `warp` that orders the access. 0 for loads and stores, which no commit orders.
     commits: u32,
 }
 
@@ -60,8 +62,9 @@ struct Access {
 pub(crate) enum TmemAccessKind {
     Load,
     Store,
-    /// Accesses of MMAs and copies, which are pipelined.
+    /// A read by an MMA or a TMEM copy. MMAs and TMEM copies of one warp execute in order.
     MmaRead,
+    /// A write by an MMA or a TMEM copy.
     MmaWrite,
 }
 
@@ -80,7 +83,7 @@ impl TmemHappensBefore {
 }
 
 impl HappensBefore {
-    /// Resets the history of newly allocated columns.
+    /// Removes the recorded accesses to newly allocated columns.
     pub(crate) fn reset_tmem_columns(&mut self, cta: usize, columns: Range<u32>) {
         if self.warp_count == 0 {
             return;
@@ -90,8 +93,8 @@ impl HappensBefore {
         cells[columns.start as usize * LANE_GROUPS..columns.end as usize * LANE_GROUPS].fill(Cell::default());
     }
 
-    /// Executes `tcgen05.fence::before_thread_sync` (`before`) or `::after_thread_sync`.
-    pub(crate) fn tensor_fence(&mut self, actor: Actor, before: bool) {
+    /// Updates the vector clock of a warp that executes `tcgen05.fence::before_thread_sync` (`before`) or `::after_thread_sync`.
+    pub(crate) fn record_tcgen05_fence(&mut self, actor: Actor, before: bool) {
         if self.warp_count == 0 {
             return;
         }
@@ -106,8 +109,8 @@ impl HappensBefore {
             self.tmem.completed_commits[id].copy_from_slice(committed);
         }
     }
-    /// Counts a commit and returns its number.
-    pub(crate) fn tensor_commit(&mut self, actor: Actor) -> u32 {
+    /// Counts a `tcgen05.commit` of a warp and returns the number of the commit, from 1.
+    pub(crate) fn count_tcgen05_commit(&mut self, actor: Actor) -> u32 {
         if self.warp_count == 0 {
             return 0;
         }
@@ -115,7 +118,7 @@ impl HappensBefore {
         self.tmem.commit_counts[id] += 1;
         self.tmem.commit_counts[id]
     }
-    /// Records that a warp has waited for its loads: later fences order them.
+    /// Records that a warp has waited for its loads. Its next `before_thread_sync` fence then orders them.
     pub(crate) fn complete_tmem_loads(&mut self, actor: Actor) {
         if self.warp_count == 0 {
             return;
@@ -196,7 +199,7 @@ impl HappensBefore {
                 }
             }
         }
-        // Bounds the list, because a program may load without ever waiting.
+        // If the list is too long, the analysis treats the loads as complete.
         self.tmem.open_loads[id].extend(loads);
         if self.tmem.open_loads[id].len() > MAX_OPEN_LOADS {
             self.complete_tmem_loads(actor);

@@ -34,7 +34,7 @@ pub(crate) struct ArrivalToken {
 /// The reason why a warp split waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// These lanes have not reached the instruction yet.
+    /// The `missing` lanes have not reached the instruction yet.
     Lanes {
         missing: u32,
     },
@@ -91,27 +91,27 @@ pub(crate) struct Warp {
     pub(crate) copies: Copies,
     pub(crate) mmas: OpenMmas,
     /// Stores of `tcgen05.st` that no `tcgen05.wait::st` has covered, with late delivery.
-    pub(crate) tensor_stores: Vec<TmemTransfer>,
+    pub(crate) open_tmem_stores: Vec<TmemTransfer>,
     /// Destination registers of `tcgen05.ld` that no `tcgen05.wait::ld` has covered.
-    pub(crate) tensor_loads: BTreeSet<RegSlot>,
+    pub(crate) tmem_load_registers: BTreeSet<RegSlot>,
     /// For each register, whether asynchronous work owns it.
     in_flight: Vec<bool>,
     /// Number of registers that asynchronous work owns.
     in_flight_count: usize,
-    /// For each register, whether an instruction computed or loaded it since the last `wgmma.fence`. Before the first fence, this
-    /// holds for all registers without a constant. A copy inherits the state of its source, because compilers move copies and
-    /// constants across fences.
+    /// For each register, whether an instruction computed or loaded its value since the last `wgmma.fence`. Before the first fence,
+    /// the flag is true for all registers without a constant. A copied value has the flag of the source register. Reason: compilers
+    /// move copies and constants across fences.
     unfenced: Vec<bool>,
     /// Whether the warp has executed a `wgmma.fence`.
     pub(crate) has_fenced: bool,
     /// Number of committed bulk groups.
     pub(crate) bulk_groups: u32,
-    /// Whether all registers count as defined and fenced.
+    /// Whether the warp treats all registers as defined and fenced ([`Warp::assume_defined`]).
     assumed_defined: bool,
 }
 
 impl Warp {
-    /// Returns a warp at the start of the program. `threads` is the number of its threads.
+    /// Returns a warp at the start of the program. `threads` is the number of threads from this warp to the end of the CTA.
     pub(crate) fn new(program: &Program, index: usize, threads: u32, special: impl Fn(crate::program::Special) -> Lanes) -> Warp {
         let mut warp = Warp {
             index,
@@ -256,7 +256,8 @@ impl Warp {
             }
         }
     }
-    /// Writes a result: lanes of the mask become defined, except those in `undefined`, and the register becomes unfenced.
+    /// Writes a result in the lanes of the mask. These lanes become defined, except for the lanes in `undefined`. The register
+    /// becomes unfenced.
     #[inline]
     pub(crate) fn write_result(&mut self, slot: RegSlot, mask: u32, values: &Lanes, undefined: u32) {
         self.write_lanes(slot, mask, values);

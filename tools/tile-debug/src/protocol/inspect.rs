@@ -18,9 +18,9 @@ impl Editor<'_> {
         match command {
             "stackTrace" => Ok(self.stack_trace(request, scene)),
             "scopes" => Ok(json!({"scopes": [
-                {"name": "Variables", "presentationHint": "locals", "variablesReference": self.add_handle(ExpandableObject::Variables), "expensive": false},
-                {"name": "Values", "presentationHint": "registers", "variablesReference": self.add_handle(ExpandableObject::Values), "expensive": false},
-                {"name": "Memory", "variablesReference": self.add_handle(ExpandableObject::Memory), "expensive": true},
+                {"name": "Variables", "presentationHint": "locals", "variablesReference": self.add_expandable(ExpandableObject::Variables), "expensive": false},
+                {"name": "Values", "presentationHint": "registers", "variablesReference": self.add_expandable(ExpandableObject::Values), "expensive": false},
+                {"name": "Memory", "variablesReference": self.add_expandable(ExpandableObject::Memory), "expensive": true},
             ]})),
             "variables" => self.variables(request, scene),
             "evaluate" => {
@@ -45,9 +45,9 @@ impl Editor<'_> {
     }
 
     /// Stores an object that the editor may expand later, and returns its `variablesReference`.
-    fn add_handle(&mut self, handle: ExpandableObject) -> usize {
-        self.handles.push(handle);
-        self.handles.len()
+    fn add_expandable(&mut self, object: ExpandableObject) -> usize {
+        self.expandable_objects.push(object);
+        self.expandable_objects.len()
     }
 
     /// Returns the visible frames that the request selects, innermost first.
@@ -91,18 +91,18 @@ impl Editor<'_> {
         }
     }
 
-    /// Returns the children of a handle: variables, values, buffers, or the elements of a tile or array.
+    /// Returns the children of an expandable object: variables, values, buffers, or the elements of a tile or array.
     fn variables(&mut self, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
         let number = request.arguments["variablesReference"].as_u64().unwrap_or(0) as usize;
-        let handle = number.checked_sub(1).and_then(|index| self.handles.get(index));
-        let named_values: Vec<(String, Datum)> = match handle.ok_or("the handle belongs to an earlier stop")? {
+        let object = number.checked_sub(1).and_then(|index| self.expandable_objects.get(index));
+        let named_values: Vec<(String, Datum)> = match object.ok_or("the handle belongs to an earlier stop")? {
             ExpandableObject::Variables => {
                 let variables = scene.variables().into_iter();
-                variables.filter_map(|(name, id)| Some((name, expression::from_value(scene.value(id).ok()?)))).collect()
+                variables.filter_map(|(name, id)| Some((name, expression::datum_from_value(scene.value(id).ok()?)))).collect()
             }
             ExpandableObject::Values => {
                 let values = scene.visible_values().into_iter();
-                values.filter_map(|id| Some((id.to_string(), expression::from_value(scene.value(id).ok()?)))).collect()
+                values.filter_map(|id| Some((id.to_string(), expression::datum_from_value(scene.value(id).ok()?)))).collect()
             }
             ExpandableObject::Memory => {
                 self.debuggee.arrays.iter().map(|array| (array.name.clone(), Datum::Array(array.clone()))).collect()
@@ -151,7 +151,7 @@ impl Editor<'_> {
                 variable["namedVariables"] = json!(1);
             }
             variable["indexedVariables"] = json!(extent);
-            variable["variablesReference"] = json!(self.add_handle(ExpandableObject::Elements(datum)));
+            variable["variablesReference"] = json!(self.add_expandable(ExpandableObject::Elements(datum)));
         }
         variable
     }
@@ -211,8 +211,8 @@ impl Editor<'_> {
     fn data_breakpoint_info(&self, request: &Request, scene: &Scene<'_>) -> Result<Value, String> {
         let name = request.arguments["name"].as_str().unwrap_or_default();
         let container = request.arguments["variablesReference"].as_u64().unwrap_or(0) as usize;
-        let container_handle = container.checked_sub(1).and_then(|index| self.handles.get(index));
-        if matches!(container_handle, Some(ExpandableObject::Elements(_))) {
+        let container_object = container.checked_sub(1).and_then(|index| self.expandable_objects.get(index));
+        if matches!(container_object, Some(ExpandableObject::Elements(_))) {
             let description = "watch the element as an expression, such as x[3, 0]";
             return Ok(json!({"dataId": null, "description": description}));
         }

@@ -49,7 +49,7 @@ struct CommandLine {
 }
 
 impl Arguments {
-    /// Converts the arguments to command-line options of `tile-debug`.
+    /// Converts the arguments of the request to the command-line options of `tile-debug`.
     fn options(&self) -> Result<Options> {
         let mut command_arguments = vec!["tile-debug".to_string()];
         let path = |path: &Path| path.to_string_lossy().into_owned();
@@ -124,7 +124,7 @@ fn debug(session: &mut Session, wire: &mut Wire, requests: &Receiver<Request>, r
             debuggee,
             wire,
             requests,
-            handles: Vec::new(),
+            expandable_objects: Vec::new(),
             thread: None,
             stops_at_end: arguments.stop_at_end,
             stops_at_entry: arguments.stop_on_entry,
@@ -139,7 +139,8 @@ fn debug(session: &mut Session, wire: &mut Wire, requests: &Receiver<Request>, r
     })
 }
 
-/// An object that an editor can expand. Its `variablesReference` in the protocol is its index in [`Editor::handles`] plus one.
+/// An object that an editor can expand. Its `variablesReference` in the protocol is its index in [`Editor::expandable_objects`]
+/// plus one.
 enum ExpandableObject {
     /// The source variables.
     Variables,
@@ -156,8 +157,8 @@ struct Editor<'a> {
     debuggee: &'a Debuggee<'a>,
     wire: &'a mut Wire,
     requests: &'a Receiver<Request>,
-    /// The handles of the current stop.
-    handles: Vec<ExpandableObject>,
+    /// The objects that the editor can expand at the current stop.
+    expandable_objects: Vec<ExpandableObject>,
     /// The linear index of the tile block that the editor shows as a thread.
     thread: Option<u64>,
     /// Whether the debugger stops at the end of the kernel, so that the editor can step back.
@@ -289,7 +290,7 @@ impl Editor<'_> {
 
 impl FrontEnd for Editor<'_> {
     fn kernel_stopped(&mut self, control: &mut Control, scene: &Scene<'_>) -> Resume {
-        self.handles.clear();
+        self.expandable_objects.clear();
         if self.disconnect_requested {
             return Resume::Quit;
         }
@@ -336,7 +337,7 @@ impl FrontEnd for Editor<'_> {
     }
 
     fn kernel_ended(&mut self, control: &mut Control, end: &RunEnd<'_>) -> Resume {
-        self.handles.clear();
+        self.expandable_objects.clear();
         if self.disconnect_requested {
             return Resume::Quit;
         }

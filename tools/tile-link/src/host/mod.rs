@@ -157,7 +157,7 @@ pub(crate) fn write_fatbin_object(machine: Machine, convention: Convention, fatb
     let segment = writer.object.add_section(Vec::new(), section_names[1].into(), SectionKind::Data);
     writer.object.append_section_data(segment, &cubin::fatbin::wrapper(), 8);
     writer.add_symbol("__tile_fatbin_wrapper", segment, 0, 24, SymbolKind::Data, SymbolScope::Dynamic);
-    writer.relocate_to_address(segment, cubin::fatbin::WRAPPER_POINTER, symbol);
+    writer.relocate_to_address(segment, cubin::fatbin::WRAPPER_FATBIN_OFFSET, symbol);
     writer.into_bytes()
 }
 

@@ -16,6 +16,7 @@ impl Converter<'_> {
             .or_else(|| self.other_elementwise_op(op, results))
     }
 
+    /// The core op for a unary op; `None` for other ops.
     fn unary_op(&self, op: &Op) -> Option<Core> {
         let (kind, x) = match *op {
             Op::AbsF { source } => (Unary::AbsF, source),
@@ -41,6 +42,7 @@ impl Converter<'_> {
         Some(Core::Unary { kind, x: self.new_value(x) })
     }
 
+    /// The core op for a binary op; `None` for other ops.
     fn binary_op(&self, op: &Op) -> Option<Core> {
         let (kind, lhs, rhs) = match *op {
             Op::AddF { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs } => (Binary::AddF { rounding, ftz }, lhs, rhs),
@@ -75,6 +77,7 @@ impl Converter<'_> {
         Some(Core::Binary { kind, lhs: self.new_value(lhs), rhs: self.new_value(rhs) })
     }
 
+    /// The core op for a conversion; `None` for other ops.
     fn conversion_op(&self, op: &Op) -> Option<Core> {
         let (kind, x) = match *op {
             Op::ExtI { from, .. } if common::fault_injected("aa.extension") => {
@@ -92,6 +95,7 @@ impl Converter<'_> {
         Some(Core::Convert { kind, x: self.new_value(x) })
     }
 
+    /// The core op for any other elementwise op, such as a select; `None` for other ops.
     fn other_elementwise_op(&self, op: &Op, results: &[Value]) -> Option<Core> {
         Some(match *op {
             Op::Constant { value } => {

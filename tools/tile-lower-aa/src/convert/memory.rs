@@ -18,6 +18,7 @@ impl Converter<'_> {
         Ok(self.view_access(op).or_else(|| self.pointer_access(op)))
     }
 
+    /// The `.aa` op for an access to a tile of a view; `None` for other ops.
     fn view_access(&self, op: &Op) -> Option<tileaa::Op> {
         Some(match op {
             Op::LoadViewTko { memory_ordering, memory_scope, optimization_hints, inbounds, view, index, token } => {
@@ -92,6 +93,7 @@ impl Converter<'_> {
         })
     }
 
+    /// The `.aa` op for an access through a tile of pointers; `None` for other ops.
     fn pointer_access(&self, op: &Op) -> Option<tileaa::Op> {
         Some(match op {
             Op::LoadPtrTko { memory_ordering, memory_scope, optimization_hints, source, mask, padding_value, token } => {
@@ -201,6 +203,7 @@ impl Converter<'_> {
     }
 }
 
+/// The memory ordering and scope of an access.
 fn access_order(semantics: MemoryOrdering, scope: Option<MemoryScope>) -> Order {
     Order { semantics, scope }
 }

@@ -109,7 +109,7 @@ impl<'a> Converter<'a> {
         let mut converter = Converter {
             module,
             source,
-            provenance: Provenance::of(module, source),
+            provenance: Provenance::analyse(module, source),
             block: out.entry(),
             loc: source.loc,
             pending_regions: Vec::new(),
@@ -122,7 +122,7 @@ impl<'a> Converter<'a> {
             converter.convert_block(from, to)?;
         }
         let converted = base::text::compact(&converter.out);
-        if OpParents::of(&converted.body, converted.region).deepest > MAX_NESTED {
+        if OpParents::analyse(&converted.body, converted.region).deepest > MAX_NESTED {
             let message = format!("'{}' has ops nested deeper than {MAX_NESTED} levels, which is not supported", converted.name);
             return Err(Diagnostic::unsupported("LAA004", message).at_loc(debug, converted.loc));
         }
@@ -199,6 +199,7 @@ impl<'a> Converter<'a> {
     fn new_value(&self, old: Value) -> Value {
         self.value_map[old.0 as usize].expect("the verifier checks that definitions dominate uses")
     }
+    /// The values of the new function for values of the source function.
     fn new_values(&self, old: &[Value]) -> Vec<Value> {
         old.iter().map(|value| self.new_value(*value)).collect()
     }

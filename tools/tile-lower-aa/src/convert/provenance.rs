@@ -40,12 +40,13 @@ const UNKNOWN_ORIGIN: Origin = Origin { space: OriginLattice::Nothing, alias_sco
 
 /// The origin of each pointer of a function.
 pub(super) struct Provenance {
+    /// The origin of each value, by value id.
     origins: Vec<Origin>,
 }
 
 impl Provenance {
     /// Analyses the pointers of a function.
-    pub(super) fn of(module: &Module, function: &Function) -> Provenance {
+    pub(super) fn analyse(module: &Module, function: &Function) -> Provenance {
         let mut analysis = PointerAnalysis {
             module,
             function,
@@ -98,6 +99,7 @@ struct PointerAnalysis<'a> {
     function: &'a Function,
     /// For each pointer, the values to which it flows.
     edges: Vec<Vec<Value>>,
+    /// The origins found so far, by value id.
     origins: Vec<Origin>,
     /// Pointers converted from integers.
     from_integers: Vec<Value>,
@@ -109,8 +111,8 @@ struct PointerAnalysis<'a> {
     global_scopes: BTreeMap<&'a str, u32>,
 }
 
-/// The ops to which terminators of a block forward values: `continue` to the innermost loop, `break` to the innermost loop if it is
-/// a `loop`, `yield` to the innermost `if`.
+/// The ops to which terminators of a block forward values. A `continue` forwards to the innermost loop, and a `break` too if that
+/// loop is a `loop`. A `yield` forwards to the innermost `if`.
 #[derive(Clone, Copy, Default)]
 struct EnclosingOps {
     /// The innermost loop, which receives the operands of `continue`.
@@ -122,6 +124,7 @@ struct EnclosingOps {
 }
 
 impl<'a> PointerAnalysis<'a> {
+    /// Whether a value is a tile of pointers.
     fn is_pointer(&self, value: Value) -> bool {
         matches!(self.module.ty(*self.function.body.ty(value)), Type::Tile { element: Element::Ptr(_), .. })
     }
@@ -133,10 +136,12 @@ impl<'a> PointerAnalysis<'a> {
         }
     }
 
+    /// Records that each value of `from` flows to its counterpart in `to`.
     fn add_edges(&mut self, from: &[Value], to: &[Value]) {
         from.iter().zip(to).for_each(|(from, to)| self.add_edge(*from, *to));
     }
 
+    /// The alias scope of a further object.
     fn new_alias_scope(&mut self) -> u32 {
         self.alias_scope_count += 1;
         self.alias_scope_count

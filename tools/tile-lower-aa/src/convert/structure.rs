@@ -5,11 +5,12 @@ use core_dialect::core_ops::Core;
 use tileir::Op;
 
 impl Converter<'_> {
-    /// Converts an op of one of these kinds. Returns `None` for other ops.
+    /// Converts an op of the kinds that the module header lists. Returns `None` for other ops.
     pub(super) fn structure_op(&mut self, op: &Op) -> Option<Core> {
         self.control_flow_op(op).or_else(|| self.token_or_message_op(op)).or_else(|| self.view_or_address_op(op))
     }
 
+    /// The core op for control flow; `None` for other ops.
     fn control_flow_op(&mut self, op: &Op) -> Option<Core> {
         Some(match op {
             Op::If { condition, then_region, else_region } => Core::If {
@@ -35,6 +36,7 @@ impl Converter<'_> {
         })
     }
 
+    /// The core op for an op on tokens, or for an assert or print; `None` for other ops.
     fn token_or_message_op(&self, op: &Op) -> Option<Core> {
         Some(match op {
             Op::MakeToken {} => Core::MakeToken {},
@@ -57,6 +59,7 @@ impl Converter<'_> {
         })
     }
 
+    /// The core op that makes a view or an address, or that gives the shape of a view; `None` for other ops.
     fn view_or_address_op(&self, op: &Op) -> Option<Core> {
         Some(match op {
             Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => Core::MakeMemRef {

@@ -5,7 +5,8 @@ use core_dialect::tile::{Elem, MemRef, Shape, Space, View, ViewKind};
 use tileir::types::DYNAMIC;
 use tileir::{Element, Module, Type, TypeId};
 
-/// Converts the type of a value. Its pointers, if any, are in `space`, and derived from the object with this alias scope.
+/// Converts the type of a value. If the type contains pointers, they are in `space`, and derived from the object with this alias
+/// scope.
 pub(super) fn convert_type(module: &Module, ty: TypeId, space: Space, alias_scope: u32) -> Result<tileaa::Type> {
     Ok(match module.ty(ty) {
         Type::Tile { element, shape } => {
@@ -20,6 +21,7 @@ pub(super) fn convert_type(module: &Module, ty: TypeId, space: Space, alias_scop
     })
 }
 
+/// The element type. A pointer gets the address space `space`.
 fn convert_element(element: Element, space: Space) -> Elem {
     match element {
         Element::Scalar(scalar) => Elem::Scalar(scalar),
@@ -27,7 +29,7 @@ fn convert_element(element: Element, space: Space) -> Elem {
     }
 }
 
-/// The shape with these extents. The verifier of `.tile` checks that they are positive and fit 32 bits.
+/// The shape with these extents. The verifier of `.tile` checks that the extents are positive and fit 32 bits.
 fn shape_from_i64(shape: &[i64]) -> Shape {
     shape.iter().map(|extent| *extent as u32).collect()
 }
@@ -36,6 +38,7 @@ fn shape_from_i32(shape: &[i32]) -> Shape {
     shape.iter().map(|extent| *extent as u32).collect()
 }
 
+/// The extents or strides that the type states; `None` for a dynamic one.
 fn static_extents(extents: &[i64]) -> Vec<Option<u64>> {
     extents.iter().map(|extent| (*extent != DYNAMIC).then_some(*extent as u64)).collect()
 }

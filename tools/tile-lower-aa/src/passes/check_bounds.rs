@@ -19,9 +19,10 @@ use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Signedness};
 use tileaa::{Module, Op, Type};
 
+/// Inserts the checks into all functions. Adds to the log which accesses are checked.
 pub(super) fn run(file: &mut File<Module>) -> Result<()> {
     for function in &mut file.payload.functions {
-        let arrays = Arrays::of(function);
+        let arrays = Arrays::analyse(function);
         let mut checker = Checker { edit: Edit::new(function), arrays, log: Vec::new() };
         for op in checker.edit.ops_in_order() {
             checker.check_access(op);
@@ -37,7 +38,9 @@ pub(super) fn run(file: &mut File<Module>) -> Result<()> {
 /// The state of checking one function.
 struct Checker<'a> {
     edit: Edit<'a>,
+    /// The extents of the parameters' arrays.
     arrays: Arrays,
+    /// The remarks on the checks.
     log: Vec<LogEntry>,
 }
 
@@ -145,6 +148,7 @@ impl Checker<'_> {
         }
     }
 
+    /// Adds a remark at the location of an op.
     fn add_log_entry(&mut self, op: OpId, outcome: Outcome, message: String) {
         let name = if outcome == Outcome::Passed { "BoundsChecked" } else { "BoundsNotChecked" };
         let loc = self.edit.function.body.ops[op].loc;
@@ -163,14 +167,17 @@ impl Checker<'_> {
 /// Builds ops before `op`.
 struct OpBuilder<'a, 'b> {
     edit: &'a mut Edit<'b>,
+    /// The op before which new ops are inserted.
     op: OpId,
 }
 
+/// The type of a tile of scalars.
 fn tile_type(scalar: Scalar, shape: &Shape) -> Type {
     Type::Tile { elem: Elem::Scalar(scalar), shape: shape.clone() }
 }
 
 impl OpBuilder<'_, '_> {
+    /// Creates a tile in which every element has the same bits.
     fn splat_constant(&mut self, scalar: Scalar, bits: u64, shape: &Shape) -> Value {
         self.edit.insert(self.op, Core::Constant { value: Dense::Splat(bits) }, tile_type(scalar, shape))
     }
@@ -182,9 +189,11 @@ impl OpBuilder<'_, '_> {
         let ty = self.edit.ty(lhs).clone();
         self.edit.insert(self.op, Core::Binary { kind, lhs, rhs }, ty)
     }
+    /// Creates an addition of i64 tiles.
     fn add(&mut self, lhs: Value, rhs: Value) -> Value {
         self.binary(Binary::AddI { overflow: Overflow::None }, lhs, rhs)
     }
+    /// Broadcasts an i64 scalar to a shape.
     fn broadcast(&mut self, x: Value, shape: &Shape) -> Value {
         if shape.is_empty() {
             return x;
@@ -212,10 +221,12 @@ impl OpBuilder<'_, '_> {
             EntryNumber::Value(value) => self.sign_extend_to_i64(value, &Shape::new()),
         }
     }
+    /// Creates a comparison of i64 tiles.
     fn compare(&mut self, predicate: Predicate, lhs: Value, rhs: Value, shape: &Shape) -> Value {
         let kind = Compare::Int { predicate, signedness: Signedness::Signed };
         self.edit.insert(self.op, Core::Compare { kind, lhs, rhs }, tile_type(Scalar::I1, shape))
     }
+    /// Creates an elementwise select.
     fn select(&mut self, cond: Value, yes: Value, no: Value, shape: &Shape) -> Value {
         self.edit.insert(self.op, Core::Select { cond, yes, no }, tile_type(Scalar::I64, shape))
     }

@@ -1,7 +1,7 @@
 //! Purpose: remove dead ops, and dead operands and results of branches and loops.
 //! Requires: `.aa`.
-//! Establishes: every op has an effect or a live result. Liveness propagates backwards from effects; a loop-carried value is live
-//! only if its result or a live op in the body uses it, not because the next iteration receives it.
+//! Establishes: every op has an effect or a live result. Liveness propagates backwards from effects. A loop-carried value is live
+//! only if its result is used, or a live op in the body uses the value. That the next iteration receives the value does not count.
 //! Preserves: effects.
 //! See also: LLVM's `ADCE` and MLIR's `RemoveDeadValues`.
 
@@ -14,6 +14,7 @@ use core_dialect::rules::OpParents;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
 
+/// Runs the pass on a function. Returns the number of removed ops, operands and results.
 pub(super) fn run(function: &mut Function) -> usize {
     let mut liveness = Liveness::new(function);
     liveness.propagate();
@@ -53,8 +54,11 @@ enum WorkItem {
 /// The liveness analysis. `ops` and `values` are the live ops and values, by id.
 struct Liveness<'a> {
     function: &'a Function,
+    /// The op that contains each op, and the op to which each terminator forwards values.
     nesting: OpParents,
+    /// By op id, whether the op is live.
     ops: Vec<bool>,
+    /// By value id, whether the value is live.
     values: Vec<bool>,
     /// The terminators that forward values to each op.
     terminators: Vec<Vec<OpId>>,
@@ -64,7 +68,7 @@ struct Liveness<'a> {
 
 impl<'a> Liveness<'a> {
     fn new(function: &'a Function) -> Liveness<'a> {
-        let nesting = OpParents::of(&function.body, function.region);
+        let nesting = OpParents::analyse(&function.body, function.region);
         let mut terminators = vec![Vec::new(); function.body.ops.len()];
         for op in function.body.walk(function.region) {
             nesting.target[op.0 as usize].into_iter().for_each(|target| terminators[target.0 as usize].push(op));
@@ -87,6 +91,7 @@ impl<'a> Liveness<'a> {
         }
     }
 
+    /// Adds live values to the worklist.
     fn mark_values(&mut self, values: &[Value]) {
         self.work.extend(values.iter().map(|value| WorkItem::Value(*value)));
     }
@@ -158,9 +163,11 @@ impl<'a> Liveness<'a> {
     }
 }
 
-/// For each argument and each result of a branch or loop (a slot): whether it is live.
+/// Flags for each argument and each result (a *slot*) of a branch or loop: whether the slot is live.
 struct LiveSlots {
+    /// Whether each block argument is live.
     args: Vec<bool>,
+    /// Whether each result is live.
     results: Vec<bool>,
 }
 

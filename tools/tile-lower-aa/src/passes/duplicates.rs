@@ -6,6 +6,7 @@ use base::ir::Operation;
 use std::collections::BTreeMap;
 use tileaa::{Function, Type};
 
+/// Runs the pass on a function. Returns the number of changes.
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);
     let block_of = edit.function.body.op_blocks();

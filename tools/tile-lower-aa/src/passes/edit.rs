@@ -53,6 +53,7 @@ impl<'a> Edit<'a> {
         kind
     }
 
+    /// The type of a value.
     pub(super) fn ty(&self, value: Value) -> &Type {
         self.function.body.ty(value)
     }
@@ -127,7 +128,7 @@ impl<'a> Edit<'a> {
     }
 
     /// Replaces an op by the ops of one of its blocks, without the terminator.
-    pub(super) fn inline(&mut self, op: OpId, block: Block) {
+    pub(super) fn inline_block(&mut self, op: OpId, block: Block) {
         self.removed.insert(op, Some(block));
         self.changes += 1;
     }

@@ -12,17 +12,21 @@ use core_dialect::tile::Elem;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
 
-/// A number that is known at kernel entry: a constant, or a parameter.
+/// A size or stride: a constant, or a value. The values in an [`Extent`] are parameters of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum EntryNumber {
+    /// A constant.
     Constant(u64),
+    /// A scalar value; in an [`Extent`], a parameter.
     Value(Value),
 }
 
 /// The extent of a strided array: sizes and strides in elements, and the element size in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Extent {
+    /// The size of each dimension, in elements.
     pub(super) sizes: Vec<EntryNumber>,
+    /// The stride of each dimension, in elements.
     pub(super) strides: Vec<EntryNumber>,
     pub(super) element_bytes: u64,
 }
@@ -36,7 +40,8 @@ pub(super) struct Arrays {
 }
 
 impl Arrays {
-    pub(super) fn of(function: &Function) -> Arrays {
+    /// Finds the extents from the views that the function makes, or from the name of the kernel.
+    pub(super) fn analyse(function: &Function) -> Arrays {
         let mut extents: BTreeMap<Value, Vec<Extent>> = BTreeMap::new();
         for (root, extent) in extents_from_views(function) {
             let known_extents = extents.entry(root).or_default();
@@ -113,8 +118,8 @@ fn strip_assumes_and_casts(function: &Function, mut value: Value) -> Value {
     value
 }
 
-/// Parses cuTile Python's convention `name_Kt1_A2f32…_Si32_I4…`: an array (`A`, with its rank) is an address, extents and strides,
-/// a scalar (`S`) is one parameter, and constants have none. A name that does not match yields no extents.
+/// Parses cuTile Python's convention `name_Kt1_A2f32…_Si32_I4…`. An array (`A`, with its rank) has parameters for address, extents
+/// and strides. A scalar (`S`) has one parameter, and a constant none. A name that does not match yields no extents.
 fn extents_from_kernel_name(function: &Function) -> BTreeMap<Value, Vec<Extent>> {
     let none = BTreeMap::new();
     let Some((_, signature)) = function.name.rsplit_once("_Kt1_") else { return none };

@@ -18,8 +18,9 @@ use tileaa::{Function, Op, Type};
 /// The value ranges at the start of the pass. A value that the pass creates has the full range.
 struct Ranges(Vec<(i64, i64)>);
 
+/// Runs the pass on a function. Returns the number of changes.
 pub(super) fn run(function: &mut Function) -> usize {
-    let facts = Facts::of(function);
+    let facts = Facts::derive(function);
     let ranges = Ranges(function.body.values.ids().map(|value| facts.range(value)).collect());
     let mut edit = Edit::new(function);
     for op in edit.ops_in_order() {
@@ -115,9 +116,13 @@ fn fold_arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary,
 
 /// A 64-bit value that is a sign-extended 32-bit value, possibly broadcast or reshaped afterwards, or a constant that fits 32 bits.
 enum Narrow {
+    /// The 32-bit value that is sign-extended.
     Value(Value),
+    /// A constant that fits 32 bits.
     Constant(i32),
+    /// The 32-bit value that is sign-extended and then broadcast.
     Broadcast(Value),
+    /// The 32-bit value that is sign-extended and then reshaped.
     Reshape(Value),
 }
 

@@ -1,8 +1,8 @@
 //! Purpose: hoist loop-invariant scalars, memrefs and views out of loops.
 //! Requires: `.aa`.
 //! Establishes: invariant scalars precede their loops. Tiles stay in the loop, because the registers that hold them may cost more
-//! than hoisting saves; later stages decide about them.
-//! Preserves: traps: a division is hoisted only if the divisor is a nonzero constant.
+//! than hoisting saves; later stages decide whether to hoist a tile.
+//! Preserves: traps. A division is hoisted only if the divisor is a nonzero constant, because the loop may have no iterations.
 //! See also: LLVM's `LICM`.
 
 use base::ir::{Block, Op as OpId, Operation};
@@ -11,6 +11,7 @@ use core_dialect::rules::CoreDialectOp;
 use numerics::arith::Binary;
 use tileaa::{Function, Op, Type};
 
+/// Runs the pass on a function. Returns the number of hoisted ops.
 pub(super) fn run(function: &mut Function) -> usize {
     let block_of = function.body.op_blocks();
     let order = function.body.walk(function.region);
@@ -19,7 +20,7 @@ pub(super) fn run(function: &mut Function) -> usize {
     // Inner loops first, so that hoisted ops can leave the outer loops too.
     for op in loops.collect::<Vec<_>>().into_iter().rev() {
         let outer_block = block_of[op.0 as usize].expect("compaction puts every op into a block");
-        hoisted_count += hoist(function, op, outer_block);
+        hoisted_count += hoist_out_of_loop(function, op, outer_block);
     }
     if hoisted_count > 0 {
         *function = base::text::compact(function);
@@ -28,7 +29,7 @@ pub(super) fn run(function: &mut Function) -> usize {
 }
 
 /// Hoists ops out of one loop; returns their number.
-fn hoist(function: &mut Function, loop_op: OpId, outer_block: Block) -> usize {
+fn hoist_out_of_loop(function: &mut Function, loop_op: OpId, outer_block: Block) -> usize {
     let region = function.body.ops[loop_op].kind.regions()[0];
     let block = function.body.block_of(region);
     let mut varies = vec![false; function.body.values.len()];

@@ -16,6 +16,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
 
+/// Runs the pass on a function. Returns the number of changes.
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);
     for op in edit.ops_in_order() {
@@ -36,13 +37,16 @@ struct InductionVariable {
     arg: Value,
     /// The value in the first iteration.
     init: Value,
+    /// The number that each iteration adds.
     increment: Increment,
 }
 
 /// The increment of all elements per iteration: a constant with its width, or a loop-invariant integer.
 #[derive(Clone, Copy)]
 enum Increment {
+    /// A constant with its width in bits.
     Constant { number: u64, bits: u32 },
+    /// A scalar that is the same in all iterations.
     Scalar(Value),
 }
 
@@ -133,6 +137,7 @@ struct LoopProgress<'a, 'b> {
     edit: &'a mut Edit<'b>,
     /// The first op of an iteration, before which new ops are inserted.
     insertion_point: OpId,
+    /// The loop's induction variable minus its lower bound.
     value: Value,
 }
 
@@ -201,11 +206,13 @@ impl LoopProgress<'_, '_> {
         self.edit.insert(self.insertion_point, Core::Convert { kind, x }, ty)
     }
 
+    /// Creates a binary op on integers of equal type.
     fn binary(&mut self, kind: Binary, lhs: Value, rhs: Value) -> Value {
         let ty = self.edit.ty(lhs).clone();
         self.edit.insert(self.insertion_point, Core::Binary { kind, lhs, rhs }, ty)
     }
 
+    /// Creates a binary op whose right operand is a constant.
     fn binary_with_constant(&mut self, kind: Binary, lhs: Value, number: u64) -> Value {
         let ty = self.edit.ty(lhs).clone();
         let rhs = self.edit.insert(self.insertion_point, Core::Constant { value: Dense::Splat(number) }, ty);

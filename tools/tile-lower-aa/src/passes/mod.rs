@@ -21,6 +21,7 @@ use base::envelope::{Category, LogEntry, Outcome};
 use common::Pass;
 use tileaa::{Function, Module};
 
+/// The optimisation passes, in the order in which they run from O1 on.
 pub const PASSES: &[Pass<File<Module>>] = &[
     Pass { name: "structure-exits", run: |file| run_on_functions(file, "structure-exits", "Structured", structure_exits::run) },
     Pass { name: "fold", run: |file| run_on_functions(file, "fold", "Folded", fold::run) },
@@ -38,12 +39,12 @@ pub const PASSES: &[Pass<File<Module>>] = &[
 /// The pass of `--check-bounds`, which runs before optimisation.
 pub const CHECK_BOUNDS: &[Pass<File<Module>>] = &[Pass { name: "check-bounds", run: check_bounds::run }];
 
-/// Writes the table of facts. It runs last, because the table refers to value ids.
+/// The pass that writes the table of facts. The pass runs last, because the table refers to value ids, which other passes change.
 pub const RECORD: &[Pass<File<Module>>] = &[Pass { name: "facts", run: record_facts }];
 
 fn record_facts(file: &mut File<Module>) -> Result<()> {
     for function in &mut file.payload.functions {
-        function.attrs.facts = tileaa::facts::table(function);
+        function.attrs.facts = tileaa::facts::derive_table(function);
     }
     Ok(())
 }

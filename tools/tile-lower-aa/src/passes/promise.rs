@@ -1,5 +1,5 @@
-//! Adds no-wrap flags to integer arithmetic if facts prove them, so that later stages may widen or split it. See also: LLVM's
-//! inference of `nsw` and `nuw` in `CorrelatedValuePropagation`.
+//! Adds no-wrap flags to integer arithmetic if facts prove them, so that later stages may widen or split the arithmetic. See also:
+//! LLVM's inference of `nsw` and `nuw` in `CorrelatedValuePropagation`.
 
 use super::edit::Edit;
 use base::Value;
@@ -9,8 +9,9 @@ use numerics::arith::{Binary, Overflow};
 use tileaa::facts::{Facts, full_range};
 use tileaa::{Function, Op};
 
+/// Runs the pass on a function. Returns the number of ops that get flags.
 pub(super) fn run(function: &mut Function) -> usize {
-    let facts = Facts::of(function);
+    let facts = Facts::derive(function);
     let flagged_ops: Vec<_> = function
         .body
         .ops
@@ -29,7 +30,8 @@ pub(super) fn run(function: &mut Function) -> usize {
     edit.finish()
 }
 
-/// The operation with the strongest no-wrap flag that facts prove. `None` if it already has a flag, or if facts prove no flag.
+/// The operation with the strongest no-wrap flag that facts prove. `None` if the operation already has a flag, or if facts prove no
+/// flag.
 fn with_no_wrap_flag(facts: &Facts<'_>, kind: Binary, elem: Elem, lhs: Value, rhs: Value) -> Option<Binary> {
     let (l, r) = (facts.range(lhs), facts.range(rhs));
     let no_flag = Overflow::None;

@@ -1,7 +1,7 @@
 //! Purpose: apply elementwise ops before broadcasts of their operands instead of after them.
 //! Requires: `.aa`.
-//! Establishes: index and mask arithmetic of 2-D accesses uses 1-D tiles instead of 2-D tiles. Reason: each element of such a tile
-//! depends on one coordinate only.
+//! Establishes: index and mask arithmetic of 2-D accesses uses 1-D tiles instead of 2-D tiles. Reason: each element of these 2-D
+//! tiles depends on one coordinate only.
 //! Preserves: values.
 //! See also: Triton's `ReorderBroadcast`.
 
@@ -12,6 +12,7 @@ use core_dialect::core_ops::Core;
 use core_dialect::tile::{Dense, Shape};
 use tileaa::{Function, Op, Type};
 
+/// Runs the pass on a function. Returns the number of changes.
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);
     for op in edit.ops_in_order() {
@@ -50,11 +51,13 @@ fn apply_before_broadcast(edit: &mut Edit<'_>, op: OpId, core: Core) {
 
 /// The value that an operand broadcasts.
 enum BroadcastSource {
+    /// A tile or scalar, with its shape.
     Tile(Value, Shape),
+    /// A constant, as the bits of every element.
     Splat(u64),
 }
 
-/// The value that an operand broadcasts. `None` for other operands.
+/// The value that an operand broadcasts. `None` if the operand is neither a broadcast nor a splat constant.
 fn broadcast_source(edit: &Edit<'_>, operand: Value) -> Option<BroadcastSource> {
     match edit.defining_core(operand)? {
         Core::Broadcast { x } => Some(BroadcastSource::Tile(x, edit.ty(x).tile()?.1.clone())),

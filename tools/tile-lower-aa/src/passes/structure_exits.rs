@@ -1,7 +1,7 @@
 //! Purpose: replace a `continue` or `break` inside an `if` by a `yield`, so that later stages see one exit per iteration.
 //! Requires: `.aa`.
-//! Establishes: no `if` has one path that ends in the same kind of exit (`continue` or `break`) as the enclosing block, and another
-//! path that ends in a `yield`. A loop whose first iteration always leaves the loop is replaced by its body.
+//! Establishes: if one path of an `if` ends in the same kind of exit (`continue` or `break`) as the enclosing block, the other path
+//! does not end in a `yield`. A loop whose first iteration always leaves the loop is replaced by its body.
 //! Preserves: the ops that execute, and their order.
 //! See also: LLVM's `LoopSimplify` and structured control flow of `CFGStructurizer`.
 //!
@@ -21,6 +21,7 @@ use core_dialect::region_nesting::RegionNesting;
 use core_dialect::rules::CoreDialectOp;
 use tileaa::{Function, Op};
 
+/// Runs the pass on a function. Returns the number of replaced exits and loops.
 pub(super) fn run(function: &mut Function) -> usize {
     let mut changed = 0;
     while let Some((block, at)) = early_exit(function) {
@@ -40,7 +41,9 @@ pub(super) fn run(function: &mut Function) -> usize {
 /// How a block leaves the current iteration of its loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Exit {
+    /// By a `continue`: the next iteration begins.
     Continues,
+    /// By a `break`: the loop ends.
     Breaks,
 }
 
@@ -53,6 +56,7 @@ fn block_exit(function: &Function, block: Block) -> Option<Exit> {
     }
 }
 
+/// Whether the terminator of a block is a `yield`.
 fn ends_in_yield(function: &Function, block: Block) -> bool {
     function.body.terminator(block).is_some_and(|op| matches!(function.body.ops[op].kind, Op::Core(Core::Yield { .. })))
 }
@@ -114,7 +118,7 @@ fn move_following_ops(function: &mut Function, block: Block, at: usize) {
 /// A `loop` whose only exit is the `break` that terminates its body.
 fn single_iteration_loop(function: &Function) -> Option<OpId> {
     let body = &function.body;
-    let nesting = RegionNesting::of(body, function.region);
+    let nesting = RegionNesting::analyse(body, function.region);
     body.walk(function.region).into_iter().find(|op| {
         let loop_op = body.ops[*op].kind.core().and_then(Core::as_loop).filter(|loop_op| loop_op.bounds.is_none());
         let breaks = loop_op.is_some_and(|loop_op| block_exit(function, loop_op.block(body)) == Some(Exit::Breaks));

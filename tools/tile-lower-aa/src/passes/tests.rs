@@ -4,7 +4,7 @@ use super::PASSES;
 use base::{File, Payload};
 use tileaa::Module;
 
-/// The lines of a function's body after all passes, without locations.
+/// The lines of a function's body after all passes, without locations. The function has the parameters `%p`, `%n`, `%c` and `%q`.
 fn optimised(body: &str) -> Vec<String> {
     let text = format!("//!tile tileaa 4 lowered\nfunc \"k\"(%p: ptr<f32>, %n: i32, %c: i1, %q: ptr<i32>) () {{\n{body}\n}}\n");
     let mut file = File::<Module>::read(text.as_bytes(), "k").unwrap_or_else(|error| panic!("{error:?}"));

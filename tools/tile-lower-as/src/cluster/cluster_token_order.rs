@@ -1,4 +1,5 @@
-//! Checks that no token orders an access of one CTA after an access of another CTA: CTAs of a cluster do not wait for each other.
+//! Checks that no token orders an access of one CTA after an access of another CTA. Reason: CTAs of a cluster do not wait for each
+//! other.
 //!
 //! An ordered pair with a write is allowed if each rank accesses only its own part of memory. Either both accesses use the same
 //! pointers, or views of one object with equal tile extents that are divided along the same dimension.
@@ -16,7 +17,7 @@ pub(super) fn violated_pair(forms: &Forms<'_>, flow: &Flow) -> Option<(OpId, OpI
     let function = forms.function;
     let preceding = preceding_accesses(function, flow);
     let none = BTreeSet::new();
-    for (op, token) in accesses(function) {
+    for (op, token) in loads_and_stores(function) {
         for &earlier in token.and_then(|token| preceding.get(&token)).unwrap_or(&none) {
             let has_store = [earlier, op].into_iter().any(|op| is_store(function, op));
             if has_store && !(accessed_part(forms, op).is_some() && accessed_part(forms, op) == accessed_part(forms, earlier)) {
@@ -32,7 +33,7 @@ pub(super) fn is_store(function: &Function, op: OpId) -> bool {
 }
 
 /// The loads and stores, with their input tokens.
-pub(super) fn accesses(function: &Function) -> Vec<(OpId, Option<Value>)> {
+pub(super) fn loads_and_stores(function: &Function) -> Vec<(OpId, Option<Value>)> {
     let access = |op: OpId| match function.body.ops[op].kind {
         Op::LoadView { token, .. } | Op::StoreView { token, .. } | Op::Load { token, .. } | Op::Store { token, .. } => {
             Some((op, token))
@@ -88,7 +89,7 @@ fn accessed_part(forms: &Forms<'_>, op: OpId) -> Option<AccessedPart> {
     let body = &forms.function.body;
     let form = match forms.stores.get(&op) {
         Some(form) => *form,
-        None => *forms.of(body.result(op)).iter().next().filter(|_| forms.of(body.result(op)).len() == 1)?,
+        None => *forms.forms_of(body.result(op)).iter().next().filter(|_| forms.forms_of(body.result(op)).len() == 1)?,
     };
     let Form::Part(dim) = form else { return None };
     match &body.ops[op].kind {

@@ -25,14 +25,14 @@ use tileaa::{Function, Op};
 use tileas::MmaAtom;
 use value_forms::{Flow, Form, Forms};
 
-/// Maximum loads and stores of a function. Reason: the token-order check compares all pairs of accesses.
+/// Maximum loads and stores of a function. Reason: the token-order check compares all pairs of accesses, so its time is quadratic.
 const MAX_ACCESSES: usize = 256;
 /// Maximum work of all CTAs of a cluster, in halves of the work of one CTA without a cluster.
 const MAX_WORK: u128 = 3;
 /// Minimum rows and columns of the MMAs of a part for full tensor-core rate.
 const FULL_RATE_EXTENT: u128 = 128;
 
-/// The function of one CTA of a cluster, or the unchanged function.
+/// Returns the function of one CTA of a cluster. Returns the unchanged function if clusters are not requested or not profitable.
 pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
     if function.attrs.cluster.is_some() && !target.has(Feature::Clusters) {
         let message = format!("'{}' is for the CTAs of a cluster, and {} has no clusters", function.name, target.name);
@@ -98,9 +98,9 @@ fn divide_tile_block(
     ctas_per_tile_block: u32,
     requested: bool,
 ) -> std::result::Result<Function, String> {
-    let flow = Flow::of(function);
+    let flow = Flow::analyse(function);
     let forms = divided_forms(function, target, &flow, ctas_per_tile_block)?;
-    if let Some(reason) = WorkEstimator::of(function, target).reason_against(&forms).filter(|_| !requested) {
+    if let Some(reason) = WorkEstimator::new(function, target).reason_against(&forms).filter(|_| !requested) {
         return Err(reason.into());
     }
     Ok(rewrite::run(&forms, &flow, PartAssignment::ByRank))
@@ -118,10 +118,10 @@ pub(crate) fn divided_forms<'a>(
     if let Some(op) = body.walk(function.region).into_iter().find(|op| must_execute_once(&body.ops[*op].kind)) {
         return Err(format!("'{}' must execute once", body.ops[op].kind.mnemonic()));
     }
-    if cluster_token_order::accesses(function).len() > MAX_ACCESSES {
+    if cluster_token_order::loads_and_stores(function).len() > MAX_ACCESSES {
         return Err(format!("it has more than {MAX_ACCESSES} accesses"));
     }
-    let forms = divide_stores(function, flow, &WorkEstimator::of(function, target), parts)?;
+    let forms = divide_stores(function, flow, &WorkEstimator::new(function, target), parts)?;
     match cluster_token_order::violated_pair(&forms, flow) {
         Some((first, second)) => {
             let [first, second] = [first, second].map(|op| body.ops[op].kind.mnemonic());
@@ -155,7 +155,7 @@ fn divide_stores<'a>(
     parts: u32,
 ) -> std::result::Result<Forms<'a>, String> {
     let mut forms = Forms::new(function, flow, parts);
-    let accesses = cluster_token_order::accesses(function).into_iter().map(|(op, _)| op);
+    let accesses = cluster_token_order::loads_and_stores(function).into_iter().map(|(op, _)| op);
     let stores: Vec<OpId> = accesses.filter(|op| cluster_token_order::is_store(function, *op)).collect();
     for &store in &stores {
         let (Op::StoreView { tile, .. } | Op::Store { value: tile, .. }) = &function.body.ops[store].kind else { continue };
@@ -184,10 +184,11 @@ struct WorkEstimator {
 impl WorkEstimator {
     /// Log2 of the assumed iterations of a loop.
     const LOOP_ITERATIONS_LOG2: u32 = 4;
-    /// Maximum log2 of the assumed executions of an op in nested loops. Reason: the work of an op, shifted by it, must fit `u128`.
+    /// Maximum log2 of the assumed executions of an op in nested loops. Reason: the work of an op times its executions must fit
+    /// `u128`.
     const MAX_ITERATIONS_LOG2: u32 = 40;
 
-    fn of(function: &Function, target: Target) -> WorkEstimator {
+    fn new(function: &Function, target: Target) -> WorkEstimator {
         let body = &function.body;
         let mut log2_executions = BTreeMap::new();
         let mut blocks: Vec<(Block, u32)> = vec![(function.entry(), 0)];
@@ -283,7 +284,10 @@ impl WorkEstimator {
         let bytes = |(&op, log2_executions): (&OpId, &u32)| {
             let node = &function.body.ops[op];
             let tile = *node.results.first().filter(|_| matches!(node.kind, Op::LoadView { .. }))?;
-            forms.of(tile).contains(&Form::Whole).then(|| self.op_work(function, op, tile, (Form::Whole, 1))[1] << log2_executions)
+            forms
+                .forms_of(tile)
+                .contains(&Form::Whole)
+                .then(|| self.op_work(function, op, tile, (Form::Whole, 1))[1] << log2_executions)
         };
         self.log2_executions.iter().filter_map(bytes).sum()
     }
@@ -327,6 +331,7 @@ impl WorkEstimator {
     }
     /// The bytes that a CTA has for an accumulator: all of tensor memory, or half of the registers.
     fn accumulator_capacity(&self) -> u64 {
+        /// Bytes of a register, and of a TMEM column of one lane.
         const WORD: u32 = 4;
         let limits = self.target;
         u64::from(match self.target.has(Feature::TensorMemory) {

@@ -28,15 +28,18 @@ pub(crate) enum PartAssignment {
 /// The index of a part: a dynamic rank or a constant.
 #[derive(Clone, Copy)]
 enum Rank {
+    /// The rank of the CTA in its cluster, read at run time.
     Dynamic(Value),
+    /// The index of a part that one CTA computes together with other parts.
     Constant(u32),
 }
 
+/// Emits the function with the parts assigned to ranks or to one CTA.
 pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, assignment: PartAssignment) -> Function {
     let from = forms.function;
     let to = Function::new(&from.name, from.attrs.clone(), from.loc);
     let entry = to.entry();
-    let facts = Facts::of(from);
+    let facts = Facts::derive(from);
     let ranks = (0..forms.parts).map(Rank::Constant).collect();
     let mut rewriter = ClusterRewriter { from, forms, flow, facts, to, new_values: BTreeMap::new(), ranks };
     for &param in from.params() {
@@ -57,10 +60,13 @@ pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, assignment: PartAssignment) ->
 
 /// Writes the new function, which computes the parts of one CTA.
 struct ClusterRewriter<'a> {
+    /// The old function.
     from: &'a Function,
+    /// The forms in which each value is emitted.
     forms: &'a Forms<'a>,
     flow: &'a Flow,
     facts: Facts<'a>,
+    /// The new function.
     to: Function,
     /// The new value for each old value and form, and for parts also the index into `ranks`.
     new_values: BTreeMap<(Value, Form, usize), Value>,
@@ -233,7 +239,7 @@ impl ClusterRewriter<'_> {
 
     /// Emits the tile index of a part, if needed, after the tile index of the full tile.
     fn emit_part_index(&mut self, value: Value, part: usize, to: Block, loc: Loc) {
-        if !self.forms.of(value).contains(&Form::PartIndex) {
+        if !self.forms.forms_of(value).contains(&Form::PartIndex) {
             return;
         }
         let (full_index, ty) = (self.new_values[&(value, Form::Whole, 0)], self.from.body.ty(value).clone());
@@ -357,11 +363,13 @@ impl ClusterRewriter<'_> {
         };
         self.append(to, Core::Convert { kind, x }, ty.clone(), loc)
     }
+    /// Emits a constant of which every element is `number`.
     fn constant(&mut self, number: u64, ty: &Type, to: Block, loc: Loc) -> Value {
         let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
         let value = core_dialect::tile::Dense::Splat(number & (u64::MAX >> (64 - bits)));
         self.append(to, Core::Constant { value }, ty.clone(), loc)
     }
+    /// Appends an op with one result to a block of the new function.
     fn append(&mut self, to: Block, core: Core, ty: Type, loc: Loc) -> Value {
         let op = self.to.body.append(to, Op::Core(core), [ty], loc);
         self.to.body.result(op)
@@ -377,12 +385,13 @@ impl ClusterRewriter<'_> {
         }
         ty
     }
+    /// The shape of a value of the old function.
     fn shape(&self, value: Value) -> Shape {
         self.from.body.ty(value).tile().map_or_else(|| smallvec![], |(_, shape)| shape.clone())
     }
 }
 
-/// The key of a value in `new_values`. A full value has the same key for all parts.
+/// The key in [`ClusterRewriter::new_values`] of a value in a form. A full value has the same key for all parts.
 fn value_key(value: Value, form: Form, part: usize) -> (Value, Form, usize) {
     (value, form, if form == Form::Whole { 0 } else { part })
 }

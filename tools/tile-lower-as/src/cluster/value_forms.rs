@@ -42,6 +42,7 @@ pub(crate) struct Forms<'a> {
     forms_by_value: Vec<BTreeSet<Form>>,
     /// The form in which each store writes its tile.
     pub(crate) stores: BTreeMap<OpId, Form>,
+    /// The required forms whose own requirements are not yet added.
     worklist: Vec<(Value, Form)>,
 }
 
@@ -72,14 +73,14 @@ impl<'a> Forms<'a> {
     }
 
     /// The forms that users need of a value.
-    pub(crate) fn of(&self, value: Value) -> &BTreeSet<Form> {
+    pub(crate) fn forms_of(&self, value: Value) -> &BTreeSet<Form> {
         &self.forms_by_value[value.0 as usize]
     }
 
-    /// The forms in which an op or a block argument produces a value. A part's tile index is not among them: the rewriter computes
-    /// it from the full tile index.
+    /// The forms in which an op or a block argument produces a value. These forms do not include the tile index of a part, because
+    /// the rewriter computes this index from the full tile index.
     pub(crate) fn emitted_forms(&self, value: Value) -> impl Iterator<Item = Form> + '_ {
-        self.of(value).iter().copied().filter(|form| *form != Form::PartIndex)
+        self.forms_of(value).iter().copied().filter(|form| *form != Form::PartIndex)
     }
 
     /// Divides a store along a dimension, and propagates the forms to the values on which it depends. `None` if the store cannot be
@@ -140,13 +141,15 @@ impl<'a> Forms<'a> {
 
 /// Data flow across regions: for each loop-carried value and each result of a loop or condition, its possible sources.
 pub(crate) struct Flow {
+    /// By receiving value, the values that control flow forwards to it.
     pub(crate) sources: BTreeMap<Value, Vec<Value>>,
     /// The op that receives the operands of each `yield`, `continue` and `break`.
     pub(crate) target: BTreeMap<OpId, OpId>,
 }
 
 impl Flow {
-    pub(crate) fn of(function: &Function) -> Flow {
+    /// Collects the sources of all values that regions receive or return.
+    pub(crate) fn analyse(function: &Function) -> Flow {
         let mut flow = Flow { sources: BTreeMap::new(), target: BTreeMap::new() };
         // Blocks with their innermost condition and loop.
         let mut blocks: Vec<(Block, Option<OpId>, Option<OpId>)> = vec![(function.entry(), None, None)];
@@ -194,6 +197,7 @@ impl Flow {
         self.add_sources(receivers, values);
     }
 
+    /// Records that each of `values` flows to its counterpart in `receivers`.
     fn add_sources(&mut self, receivers: &[Value], values: &[Value]) {
         for (receiver, value) in receivers.iter().zip(values) {
             self.sources.entry(*receiver).or_default().push(*value);

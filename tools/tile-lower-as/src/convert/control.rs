@@ -115,6 +115,7 @@ impl Converter<'_> {
         }
     }
 
+    /// The op of the old function whose region contains an op.
     fn parent_op(&self, op: OpId) -> Option<OpId> {
         self.parents[op.0 as usize]
     }

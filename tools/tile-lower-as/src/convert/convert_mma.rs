@@ -132,6 +132,7 @@ impl Converter<'_> {
         Ok(Some(self.emit_one(Core::Compare { kind, lhs, rhs }, super::convert_tcgen05::PREDICATE, loc)))
     }
 
+    /// Whether a value of the old function is a constant of zeros.
     fn is_zero(&self, value: Value) -> bool {
         let definition = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
         matches!(definition, Some(tileaa::Op::Core(Core::Constant { value: Dense::Splat(0) })))
@@ -165,8 +166,9 @@ impl Converter<'_> {
     }
 
     /// The buffer from which `wgmma` or `tcgen05` reads an operand, and whether the operand is transposed in the buffer. Either a
-    /// copy fills it, or threads store the tile, hoisted out of loops that do not change it. If the atom `transposes` operands, the
-    /// buffer is contiguous along the dimension for which the store takes fewer wavefronts; otherwise along K.
+    /// copy fills the buffer, or threads store the tile there, outside all loops in which the tile is invariant. If the atom
+    /// `transposes` operands, the buffer is contiguous along the dimension for which the store takes fewer wavefronts; otherwise
+    /// along K.
     fn matrix_buffer(
         &mut self,
         value: Value,
@@ -218,8 +220,8 @@ impl Converter<'_> {
             || conversion_wavefronts + self.store_wavefronts(&info, layout) < self.store_wavefronts(&info, assigned_layout)
     }
 
-    /// The index of the innermost scope that defines a value on which a tile depends: the tile itself or, for a slice that each use
-    /// extracts, its source and indices.
+    /// The index of the innermost scope that defines a value which a use of a tile needs. This value is the tile itself. For a
+    /// slice that each use extracts, the use needs the slice's source and indices instead.
     fn computed_at(&mut self, value: Value) -> usize {
         let current_scope = self.scopes.len() - 1;
         if let Some(assigned_layout) = self.assigned_layouts.get(value).cloned() {
@@ -261,12 +263,13 @@ impl Converter<'_> {
         let transposed_bases = (rows..rows + cols).chain(0..rows).map(|bit| 1 << bit);
         let transposed = !bits.register.iter().copied().eq(identity_bases);
         let fits = !transposed || bits.register.iter().copied().eq(transposed_bases);
-        let matrix = Matrix::of(&self.attrs.buffers[buffer], operand, transposed).filter(|matrix| transposes || matrix.along_depth);
+        let matrix =
+            Matrix::from_buffer(&self.attrs.buffers[buffer], operand, transposed).filter(|matrix| transposes || matrix.along_depth);
         (fits && matrix.is_some()).then_some((buffer, transposed))
     }
 
-    /// The buffer from which FMA threads read an operand: the buffer of its copy, or a new buffer that is contiguous along `dim`
-    /// (M or N).
+    /// The buffer from which threads read an operand for FMAs: the buffer of the operand's copy, or a new buffer. The new buffer is
+    /// contiguous along `dim` (M or N).
     fn operand_buffer(&mut self, value: Value, dim: usize, result: Value, loc: Loc) -> Result<Buffer> {
         let stored = || self.scopes.last().and_then(|scope| scope.operands.get(&(value, dim)).copied());
         if let Some(buffer) = self.buffered.get(&value).copied().or_else(stored) {

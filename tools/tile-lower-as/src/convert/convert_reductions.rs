@@ -22,10 +22,10 @@ impl Converter<'_> {
             let value = self.tile_in_layout(*operand, &state.layout)?;
             state.values.push(value);
         }
-        if state.spread().0 {
+        if state.levels_with_dim().0 {
             self.reduce_registers(&mut state, body)?;
         }
-        if state.spread().1 && !common::fault_injected("as.lanes") {
+        if state.levels_with_dim().1 && !common::fault_injected("as.lanes") {
             self.reduce_step(
                 &mut state,
                 body,
@@ -33,7 +33,7 @@ impl Converter<'_> {
                 |values, dim, body| Op::ReduceLanes { operands: values, dim, body },
             )?;
         }
-        if state.spread().2 && !common::fault_injected("as.warps") {
+        if state.levels_with_dim().2 && !common::fault_injected("as.warps") {
             self.gather_warps(&mut state);
             self.reduce_registers(&mut state, body)?;
         }
@@ -60,7 +60,7 @@ impl Converter<'_> {
         self.reduce_step(state, body, |bits| bits.register.clear_dim(), build_op)
     }
 
-    /// Emits one combining op, whose result has the remaining extents and layout.
+    /// Emits one op that combines elements along the dimension. Its results have the remaining extents and layout.
     fn reduce_step(
         &mut self,
         state: &mut PartialReduction,
@@ -68,7 +68,7 @@ impl Converter<'_> {
         clear: impl Fn(&mut DimBits<'_>),
         build_op: impl Fn(Vec<Value>, u32, Region) -> Op,
     ) -> Result<()> {
-        state.clear(clear);
+        state.remove_combined_bits(clear);
         let args = self.from.body.blocks[self.from.body.block_of(body)].args.clone();
         let region = self.convert_region(body, &args)?;
         let types: Vec<Type> = state
@@ -87,7 +87,7 @@ impl Converter<'_> {
     /// Exchanges partial results of warps through shared memory, so that every thread has the partial results of all warps in
     /// registers.
     fn gather_warps(&mut self, state: &mut PartialReduction) {
-        let strides = Strides::of(&state.shape);
+        let strides = Strides::for_shape(&state.shape);
         let mask = strides.mask(state.dim as usize);
         let from = state.layout.clone();
         let mut to = from.clone();
@@ -124,26 +124,30 @@ impl Converter<'_> {
     }
 }
 
-/// The state of a partial reduction.
+/// A reduction of which some steps are emitted: the current extents, layout and values.
 struct PartialReduction {
+    /// The current shape of the operands.
     shape: Shape,
+    /// The current layout of the operands.
     layout: Layout,
+    /// The current value of each operand.
     values: Vec<Value>,
+    /// The reduced dimension.
     dim: u32,
     loc: Loc,
 }
 
 impl PartialReduction {
     /// Whether registers, lanes and warps, in this order, hold different elements along the dimension.
-    fn spread(&self) -> (bool, bool, bool) {
-        let mask = Strides::of(&self.shape).mask(self.dim as usize);
+    fn levels_with_dim(&self) -> (bool, bool, bool) {
+        let mask = Strides::for_shape(&self.shape).mask(self.dim as usize);
         let any = |bases: &[u32]| bases.iter().any(|basis| basis & mask != 0);
         (any(&self.layout.register), any(&self.layout.lane), any(&self.layout.warp))
     }
 
-    /// Removes the bits that a step combined; the extent of the dimension shrinks.
-    fn clear(&mut self, clear: impl Fn(&mut DimBits<'_>)) {
-        let strides = Strides::of(&self.shape);
+    /// Removes the bits of the dimension that a step combined, so that the extent of the dimension shrinks.
+    fn remove_combined_bits(&mut self, clear: impl Fn(&mut DimBits<'_>)) {
+        let strides = Strides::for_shape(&self.shape);
         let (dim, mask) = (self.dim as usize, strides.mask(self.dim as usize));
         let Layout { register, lane, warp } = &mut self.layout;
         clear(&mut DimBits { register: Bases(register, mask), lane: Bases(lane, mask) });
@@ -165,7 +169,9 @@ impl PartialReduction {
 
 /// The bases along the reduced dimension, which a step clears.
 struct DimBits<'a> {
+    /// The bases of the register number along the dimension.
     register: Bases<'a>,
+    /// The bases of the lane number along the dimension.
     lane: Bases<'a>,
 }
 

@@ -86,7 +86,7 @@ impl Converter<'_> {
         own_block.ops.iter().any(|op| operands::is_mma(self.from, *op) && operands::mma_operands(self.from, *op)[2] == result)
     }
 
-    /// Emits the op that scales rows of an accumulator in tensor memory. It returns a `zero_init` of false, because the scaled
+    /// Emits the op that scales rows of an accumulator in tensor memory. Returns a `zero_init` of false, because the scaled
     /// accumulator may differ from zero: zero times NaN or infinity is NaN.
     fn emit_scale(&mut self, op: OpId, zero_init: Value) -> Result<Value> {
         let (chain, factors) = self.mmas.chain_of_scale(op).expect("the op scales an accumulator");
@@ -104,7 +104,7 @@ impl Converter<'_> {
     pub(super) fn left_in_tensor_memory(&mut self, value: Value, layout: &Layout) -> Result<MmaOperand> {
         let (elem, shape) = self.elem_shape(value);
         let info = tileas::tensor_memory::left_operand_buffer(elem, &shape).expect("the plan checks the operand's shape");
-        let whole = TmemSlice::of(&shape, &shape, 0).expect("the buffer has the operand's shape");
+        let whole = TmemSlice::from_extents(&shape, &shape, 0).expect("the buffer has the operand's shape");
         let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the plan checks the layout"));
         let x = self.tile_in_layout(value, layout)?;
         let buffer = self.shared_tmem_buffer(info);
@@ -123,14 +123,14 @@ impl Converter<'_> {
         let x = self.emit_one(Core::Reshape { x }, ty, loc);
         let ty = self.tile_type(elem, &info.shape, layout.clone());
         let x = self.emit_one(Core::Broadcast { x }, ty, loc);
-        let whole = TmemSlice::of(&info.shape, &info.shape, 0).expect("the buffer has the shape of the scales");
+        let whole = TmemSlice::from_extents(&info.shape, &info.shape, 0).expect("the buffer has the shape of the scales");
         let atom = LaneMove(tcgen05_selection::lane_atom(&info, &whole, layout).expect("the plan checks the layout"));
         let buffer = self.shared_tmem_buffer(info);
         self.emit(Op::TmemStore { x, buffer, stage: None, from: 0, atom }, [], loc);
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
     }
 
-    /// A TMEM buffer for a value that is live only until the next MMA. All MMAs of a component share it.
+    /// A TMEM buffer for a value that is live only until the next MMA. All MMAs of a component share the buffer.
     fn shared_tmem_buffer(&mut self, info: BufferInfo) -> Buffer {
         let component = self.component;
         let existing_buffer =
@@ -153,7 +153,8 @@ impl Converter<'_> {
         buffer
     }
 
-    /// The `zero_init` predicate of an accumulator. It is constant true for a value outside all chains, because that value is zero.
+    /// The `zero_init` predicate of an accumulator. For a value outside all chains the predicate is true, because that value is
+    /// zero.
     pub(super) fn zero_init_predicate(&mut self, accumulators: Value) -> Value {
         match self.mmas.is_accumulator(accumulators).then(|| self.recall(accumulators, None)).flatten() {
             Some(zero_init) => zero_init,
@@ -161,6 +162,7 @@ impl Converter<'_> {
         }
     }
 
+    /// Emits a constant predicate.
     pub(super) fn predicate_constant(&mut self, value: bool, loc: Loc) -> Value {
         self.emit_one(Core::Constant { value: Dense::Splat(value.into()) }, PREDICATE, loc)
     }
@@ -187,7 +189,7 @@ impl Converter<'_> {
         let id = self.module.layout_id(assigned_layout.clone());
         let ty = self.tile_type(elem, &shape, assigned_layout.clone());
         let info = &self.attrs.buffers[buffer];
-        let part = TmemSlice::of(&info.shape, &shape, from).expect("the buffer has the accumulator's shape");
+        let part = TmemSlice::from_extents(&info.shape, &shape, from).expect("the buffer has the accumulator's shape");
         let atom = tcgen05_selection::lane_atom(info, &part, &assigned_layout)
             .expect("the plan assigns a layout that `tcgen05.ld` supports");
         let load = Op::TmemLoad { buffer, stage: None, from, atom: LaneMove(atom) };

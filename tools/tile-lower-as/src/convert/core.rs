@@ -53,7 +53,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Emits the op that defines a tile, so that its result has a layout.
+    /// Emits the op that defines a tile, with its result in the given layout.
     pub(super) fn emit_in_layout(&mut self, value: Value, layout: &Layout) -> Result<Value> {
         let op = self.from.body.defining_op(value).expect("block arguments have assigned layouts");
         let node = &self.from.body.ops[op];

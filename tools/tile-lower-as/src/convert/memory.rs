@@ -141,7 +141,7 @@ impl Converter<'_> {
     fn hinted_latency(&self, hints: &[AccessHint]) -> Option<u32> {
         // Hints outside the range are ignored.
         let valid_latency = |hint: &AccessHint| hint.latency.filter(|latency| (1..=tileas::MAX_LATENCY).contains(latency));
-        AccessHint::of(hints, self.envelope.target?, valid_latency)
+        AccessHint::value_for(hints, self.envelope.target?, valid_latency)
     }
 
     /// The id of a tensor map. Adds the map to the function unless the function has an equal one.
@@ -313,7 +313,7 @@ impl Converter<'_> {
     /// the rows that it accesses.
     fn view_index(&mut self, view: Value, index: &[Value], layout: &tileas::Layout) -> Result<Vec<Value>> {
         let tileaa::Type::View(view) = self.from.body.ty(view) else { unreachable!("the verifier checks that views are views") };
-        let strides = tileas::layout::Strides::of(&view.tile);
+        let strides = tileas::layout::Strides::for_shape(&view.tile);
         let convert_index = |(t, value): (usize, &Value)| {
             if self.is_tile(*value) {
                 self.tile_in_layout(*value, &layout.map(|basis| strides.coordinate(basis, t)))
@@ -353,9 +353,11 @@ impl Converter<'_> {
         self.emit_one(Op::SharedLoad { buffer, stage: None, atom, per_k_step: false, prefetch_next: false }, ty, node.loc)
     }
 
+    /// As `non_tile`, for an operand that may be absent.
     fn optional_non_tile(&mut self, value: Option<Value>) -> Result<Option<Value>> {
         value.map(|value| self.non_tile(value)).transpose()
     }
+    /// The types of an op's results, with their assigned layouts.
     fn result_types(&mut self, op: OpId) -> Result<Vec<Type>> {
         let results = self.from.body.ops[op].results.clone();
         results.iter().map(|value| self.assigned_type(*value)).collect()

@@ -78,6 +78,7 @@ pub(crate) fn convert(
 
 /// An open region.
 struct Scope {
+    /// The block of the region in the new function.
     block: Block,
     /// Whether the region is the body of a loop, reduction or scan, which may execute several times.
     is_repeated: bool,
@@ -95,9 +96,13 @@ impl Scope {
 
 /// The state of the conversion of a function.
 struct Converter<'a> {
+    /// The `.aa` function.
     from: &'a tileaa::Function,
+    /// The body of the `.as` function.
     to: Body<tileas::Op, Type>,
+    /// The attributes of the new function.
     attrs: FunctionAttrs,
+    /// The new module, whose layout table the conversion extends.
     module: &'a mut tileas::Module,
     accesses: &'a Accesses,
     mmas: &'a MmaSelections,
@@ -114,6 +119,7 @@ struct Converter<'a> {
     scopes: Vec<Scope>,
     /// For each copied tile without an assigned layout, the buffer from which each use reads it.
     buffered: BTreeMap<Value, Buffer>,
+    /// The `.aa` op from which each buffer originates.
     buffer_origins: BufferOrigins,
     /// The TMEM buffers of accumulators, by the first MMA of their chain.
     accumulators: BTreeMap<OpId, Buffer>,
@@ -295,6 +301,7 @@ impl Converter<'_> {
         self.scopes.len() - 1 - loops
     }
 
+    /// The location of a value's definition.
     fn loc_of(&self, value: Value) -> Loc {
         self.from.body.defining_op(value).map_or(self.from.loc, |op| self.from.body.ops[op].loc)
     }

@@ -25,6 +25,7 @@ const MAX_SHUFFLED_WORDS_OF_SLICES: usize = 16;
 /// The atoms with which threads read a tile back from shared memory during a layout conversion.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadBackAtoms {
+    /// Any atom.
     Any,
     /// Vector loads only, so that unused loads can be removed one by one.
     Vectors,
@@ -108,7 +109,7 @@ impl Converter<'_> {
     fn bit_to_halve(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<u32> {
         let bytes = (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
         let max_bytes = self.envelope.target().map_or(u32::MAX, budget::shared_memory) / SMEM_DIVISOR;
-        let in_both = |basis: &&u32| basis.is_power_of_two() && to.register.contains(basis) && is_alone(**basis, from, to);
+        let in_both = |basis: &&u32| basis.is_power_of_two() && to.register.contains(basis) && is_in_one_basis(**basis, from, to);
         (bytes > max_bytes).then(|| from.register.iter().filter(in_both).max().map(|basis| basis.trailing_zeros())).flatten()
     }
 
@@ -145,11 +146,13 @@ impl Converter<'_> {
         self.attrs.buffers.push(BufferInfo { elem, shape: shape.clone(), offsets, align: 128, space: Space::Shared })
     }
 
+    /// Emits a store of a tile to a buffer by threads.
     pub(super) fn shared_store(&mut self, value: Value, layout: &Layout, buffer: Buffer, loc: Loc) {
         let atom = self.store_atom(&self.attrs.buffers[buffer], layout);
         self.emit(Op::SharedStore { x: value, buffer, stage: None, atom }, [], loc);
     }
 
+    /// The atom with which threads store a tile to a buffer, by `stmatrix` where possible.
     fn store_atom(&self, info: &BufferInfo, layout: &Layout) -> CopyAtom {
         let by_matrices = self.envelope.target().is_ok_and(|target| target.has(Feature::StMatrix));
         smem_swizzles::write_atom(info, layout, by_matrices)
@@ -160,6 +163,7 @@ impl Converter<'_> {
         smem_swizzles::wavefronts_of(info, layout, self.store_atom(info, layout))
     }
 
+    /// Emits a load of a full buffer by threads, with the result in `layout`.
     pub(super) fn shared_load(&mut self, buffer: Buffer, ty: Type, layout: &Layout, loc: Loc) -> Value {
         let by_bytes = self.envelope.target().is_ok_and(|target| target.has(Feature::LdMatrixTransB8));
         let atom = smem_swizzles::read_atom(&self.attrs.buffers[buffer], layout, by_bytes);
@@ -169,7 +173,7 @@ impl Converter<'_> {
 
 /// The tile's shape with `bit` as a dimension of extent 2, the shape of a half, and the index of the new dimension.
 fn halved_shapes(shape: &Shape, bit: u32) -> (Shape, Shape, usize) {
-    let strides = Strides::of(shape);
+    let strides = Strides::for_shape(shape);
     let split_dim = (0..shape.len()).find(|dim| strides.mask(*dim) >> bit & 1 == 1).expect("the bit is one of the tile's");
     let inner_extent = 1 << (bit - strides.shift[split_dim]);
     let with_extent = |middle: u32| {
@@ -179,8 +183,8 @@ fn halved_shapes(shape: &Shape, bit: u32) -> (Shape, Shape, usize) {
     (with_extent(2), with_extent(1), split_dim + 1)
 }
 
-/// Whether in both layouts exactly one register bit moves this bit of the linear element index.
-fn is_alone(bit: u32, from: &Layout, to: &Layout) -> bool {
+/// Whether in both layouts exactly one basis contains this bit of the linear element index.
+fn is_in_one_basis(bit: u32, from: &Layout, to: &Layout) -> bool {
     [from, to].into_iter().all(|layout| {
         let all = layout.register.iter().chain(&layout.lane).chain(&layout.warp);
         all.filter(|basis| **basis & bit != 0).count() == 1
@@ -190,14 +194,14 @@ fn is_alone(bit: u32, from: &Layout, to: &Layout) -> bool {
 /// The layout with its registers reordered: elements that are contiguous along `dim` come first, so that vectors can access them.
 pub(crate) fn neighbours_first(layout: &Layout, shape: &[u32], dim: usize) -> Layout {
     let contiguous: Vec<u32> =
-        Strides::of(shape).dim_bits(dim).map(|bit| 1 << bit).take_while(|basis| layout.register.contains(basis)).collect();
+        Strides::for_shape(shape).dim_bits(dim).map(|bit| 1 << bit).take_while(|basis| layout.register.contains(basis)).collect();
     let others = layout.register.iter().filter(|basis| !contiguous.contains(basis));
     Layout { register: contiguous.iter().chain(others).copied().collect(), ..layout.clone() }
 }
 
 /// The dimension along which a layout has contiguous elements.
 pub(crate) fn innermost_dim(layout: &Layout, shape: &[u32]) -> usize {
-    let strides = Strides::of(shape);
+    let strides = Strides::for_shape(shape);
     let basis = layout.register.first().or(layout.lane.first()).copied().unwrap_or(1);
     (0..shape.len()).find(|dim| strides.mask(*dim) & basis != 0).unwrap_or(shape.len() - 1)
 }

@@ -15,6 +15,7 @@ use numerics::arith::{Binary, Overflow};
 use tileas::layout::Strides;
 use tileas::{Layout, Op, Type};
 
+/// The element type of the linear indices that slices use.
 const I32: Elem = Elem::Scalar(Scalar::I32);
 
 impl Converter<'_> {
@@ -73,6 +74,7 @@ impl Converter<'_> {
         Ok(())
     }
 
+    /// As `non_tile`, for several values.
     fn non_tiles(&mut self, values: &[Value]) -> Result<Vec<Value>> {
         values.iter().map(|value| self.non_tile(*value)).collect()
     }
@@ -98,7 +100,7 @@ impl Converter<'_> {
     /// A tile with, for each element of a slice, the linear index of this element in the full tile. `indices` count slices, not
     /// elements.
     fn slice_index(&mut self, indices: &[Value], whole: &Shape, slice: &Shape, layout: &Layout, loc: Loc) -> Result<Value> {
-        let strides = Strides::of(whole);
+        let strides = Strides::for_shape(whole);
         let ty = self.tile_type(I32, slice, layout.clone());
         let mut linear_index: Option<Value> = None;
         for (dim, index) in indices.iter().enumerate() {

@@ -21,9 +21,9 @@ impl<'c> Emitter<'c, '_> {
         let register_count = self.layout(result).registers();
         let mut registers = Vec::with_capacity(register_count);
         for i in 0..register_count {
-            registers.push(f(self, operands.map(|operand| self.get(operand)[i]))?);
+            registers.push(f(self, operands.map(|operand| self.registers_of(operand)[i]))?);
         }
-        self.set(result, registers);
+        self.set_registers(result, registers);
         Ok(())
     }
 

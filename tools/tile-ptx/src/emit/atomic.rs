@@ -27,9 +27,9 @@ impl<'c> Emitter<'c, '_> {
         let is_representative = self.is_representative(&layout);
         let mut registers = Vec::with_capacity(layout.registers());
         for i in 0..layout.registers() {
-            let ptr = self.get(ptr)[i].into_pointer_value();
-            let operands: Vec<Val<'c>> = values.iter().map(|value| self.get(*value)[i]).collect();
-            let mask = mask.map(|mask| self.get(mask)[i].into_int_value());
+            let ptr = self.registers_of(ptr)[i].into_pointer_value();
+            let operands: Vec<Val<'c>> = values.iter().map(|value| self.registers_of(*value)[i]).collect();
+            let mask = mask.map(|mask| self.registers_of(mask)[i].into_int_value());
             let otherwise = [operands[0]];
             let emit_instruction = |e: &Self| vec![e.atomic_instruction(&name_and_constraint, elem, order, ptr, &operands)];
             registers.extend(self.emit_guarded(self.conjunction(mask, is_representative), &otherwise, emit_instruction));
@@ -37,7 +37,7 @@ impl<'c> Emitter<'c, '_> {
         if is_representative.is_some() && self.is_used(results[0]) {
             registers = self.broadcast_in_warp(&layout, elem, registers);
         }
-        self.set(results[0], registers);
+        self.set_registers(results[0], registers);
         self.set_token(results[1]);
         Ok(())
     }

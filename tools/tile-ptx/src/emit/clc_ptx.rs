@@ -38,8 +38,8 @@ struct Reader {
     ctas: u32,
 }
 
-/// Offset from the full barrier of a stage to its empty barrier, in bytes.
-const TO_EMPTY: u32 = RESPONSE_STAGES * PipelineInfo::BARRIER_BYTES;
+/// Distance from the full barrier of a stage to its empty barrier, in bytes.
+const FULL_TO_EMPTY_BYTES: u32 = RESPONSE_STAGES * PipelineInfo::BARRIER_BYTES;
 
 impl<'c> Emitter<'c, '_> {
     /// Sets `result` to the index of the current tile block along an axis. `iteration` identifies the loop.
@@ -48,7 +48,7 @@ impl<'c> Emitter<'c, '_> {
             .clc_tile_block
             .filter(|tile_block| tile_block.iteration == iteration)
             .expect("the verifier checks that this is in an iteration");
-        self.set(result, vec![tile_block.index[axis as usize].into()]);
+        self.set_registers(result, vec![tile_block.index[axis as usize].into()]);
     }
 
     /// Emits a persistent loop that gets its next tile block by cluster launch control.
@@ -66,7 +66,7 @@ impl<'c> Emitter<'c, '_> {
         let index_phis =
             cta_index.map(|_| ir.builder.build_phi(ir.context.i32_type(), "").expect("the builder is at the start of a block"));
         index_phis.iter().zip(cta_index).for_each(|(phi, cta_index)| phi.add_incoming(&[(&cta_index, block_before)]));
-        self.bind(&args, &start);
+        self.bind_to_phis(&args, &start);
         let current_tile_block =
             ClcTileBlock { iteration: args[0], index: index_phis.map(|phi| phi.as_basic_value().into_int_value()) };
         let outer_tile_block = self.clc_tile_block.replace(current_tile_block);
@@ -84,7 +84,7 @@ impl<'c> Emitter<'c, '_> {
         join.add_incoming(ir, &carried_values);
         ir.conditional_branch(has_next, start.block, join.block);
         ir.builder.position_at_end(join.block);
-        self.bind(results, &join);
+        self.bind_to_phis(results, &join);
         Ok(())
     }
 
@@ -162,7 +162,7 @@ impl<'c> Emitter<'c, '_> {
             let is_first_cta = in_cluster.then(|| ir.icmp(IntPredicate::EQ, e.cluster_rank(), ir.const32(0)));
             e.emit_guarded(is_first_cta, &[], |e| {
                 let free_parity = ir.xor(e.phase_of(iteration), ir.const32(1));
-                e.wait_at(barriers, TO_EMPTY, free_parity, if in_cluster { ".acquire.cluster" } else { "" });
+                e.wait_at(barriers, FULL_TO_EMPTY_BYTES, free_parity, if in_cluster { ".acquire.cluster" } else { "" });
                 Vec::new()
             });
             let expect_bytes = "{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [$0], 16; }";
@@ -202,9 +202,9 @@ impl<'c> Emitter<'c, '_> {
     fn signal_response_read(&self, barriers: IntValue<'c>) {
         let ir = self.ir;
         let (all_lanes, arrive) = match self.clc_ctas() {
-            1 => (".reg .b64 state;".into(), format!("mbarrier.arrive.shared.b64 state, [$0+{TO_EMPTY}];")),
+            1 => (".reg .b64 state;".into(), format!("mbarrier.arrive.shared.b64 state, [$0+{FULL_TO_EMPTY_BYTES}];")),
             _ => (
-                format!(".reg .b32 there; add.u32 there, $0, {TO_EMPTY}; mapa.shared::cluster.u32 there, there, 0;"),
+                format!(".reg .b32 there; add.u32 there, $0, {FULL_TO_EMPTY_BYTES}; mapa.shared::cluster.u32 there, there, 0;"),
                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];".into(),
             ),
         };
@@ -235,7 +235,7 @@ impl<'c> Emitter<'c, '_> {
 
 /// The offset of a stage's barrier from the start of the CLC responses, in bytes.
 fn barrier_offset(stage: u32, side: Side) -> u32 {
-    let side_offset = if side == Side::Full { 0 } else { TO_EMPTY };
+    let side_offset = if side == Side::Full { 0 } else { FULL_TO_EMPTY_BYTES };
     RESPONSE_STAGES * CLC_RESPONSE_BYTES + side_offset + stage * PipelineInfo::BARRIER_BYTES
 }
 

@@ -160,12 +160,12 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// Sets the registers of the values to the phis of a block.
-    pub(super) fn bind(&mut self, values: &[Value], target: &PhiBlock<'c>) {
+    pub(super) fn bind_to_phis(&mut self, values: &[Value], target: &PhiBlock<'c>) {
         for (value, value_phis) in values.iter().zip(&target.value_phis) {
             if self.ty(*value).elem().is_none() {
                 self.set_token(*value);
             } else {
-                self.set(*value, value_phis.registers(self.ir));
+                self.set_registers(*value, value_phis.registers(self.ir));
             }
         }
     }
@@ -198,7 +198,7 @@ impl<'c> Emitter<'c, '_> {
             self.close_frame();
         }
         self.ir.builder.position_at_end(join.block);
-        self.bind(results, &join);
+        self.bind_to_phis(results, &join);
         Ok(())
     }
 
@@ -264,7 +264,7 @@ impl<'c> Emitter<'c, '_> {
             self.begin_first_iteration(iterations, first_values, [&mut start, &mut next])?;
         }
         ir.builder.position_at_end(start.block);
-        self.bind(&args, &start);
+        self.bind_to_phis(&args, &start);
         self.fragment_prefetch = iterations.map(|iterations| iterations.with_words(start.values(ir)));
         self.frames.push(ControlFrame { kind: FrameKind::For { next: next.clone() }, join: join.clone() });
         self.emit_block(body_block)?;
@@ -289,7 +289,7 @@ impl<'c> Emitter<'c, '_> {
             ir.jump(join.block);
         }
         ir.builder.position_at_end(join.block);
-        self.bind(results, &join);
+        self.bind_to_phis(results, &join);
         Ok(())
     }
 
@@ -376,12 +376,12 @@ impl<'c> Emitter<'c, '_> {
         next.add_incoming(ir, &self.registers(init));
         ir.jump(next.block);
         ir.builder.position_at_end(next.block);
-        self.bind(&args, &next);
+        self.bind_to_phis(&args, &next);
         self.frames.push(ControlFrame { kind: FrameKind::Loop { next: next.clone() }, join: join.clone() });
         self.emit_block(body_block)?;
         self.close_frame();
         ir.builder.position_at_end(join.block);
-        self.bind(results, &join);
+        self.bind_to_phis(results, &join);
         Ok(())
     }
 

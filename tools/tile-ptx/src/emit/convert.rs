@@ -39,11 +39,11 @@ impl<'c> Emitter<'c, '_> {
         if !is_convertible(from) || !is_convertible(to) {
             return Err(self.unsupported(op));
         }
-        let mut registers = Vec::with_capacity(self.get(x).len());
-        for pair in self.get(x).chunks(2) {
+        let mut registers = Vec::with_capacity(self.registers_of(x).len());
+        for pair in self.registers_of(x).chunks(2) {
             registers.extend(self.convert_pair(kind, from, to, pair)?);
         }
-        self.set(result, registers);
+        self.set_registers(result, registers);
         Ok(())
     }
 
@@ -288,7 +288,7 @@ impl<'c> Emitter<'c, '_> {
     /// Emits a conversion of a float to i1: whether the number is not zero.
     fn float_to_bool(&self, x: Val<'c>, from: Scalar) -> IntValue<'c> {
         let ir = self.ir;
-        match ToBool::of(from) {
+        match ToBool::for_type(from) {
             ToBool::Number => {
                 let x = x.into_float_value();
                 ir.fcmp(inkwell::FloatPredicate::UNE, x, x.get_type().const_zero())

@@ -9,7 +9,7 @@ use core_dialect::memory::MemoryOrdering;
 use core_dialect::tile::{Elem, ViewKind};
 use inkwell::IntPredicate;
 use inkwell::values::IntValue;
-use tileas::layout::apply;
+use tileas::layout::xor_of_bases;
 use tileas::{Buffer, CopyAtom, Layout, Type};
 
 impl<'c> Emitter<'c, '_> {
@@ -37,7 +37,7 @@ impl<'c> Emitter<'c, '_> {
             for first in (0..layout.registers()).step_by(elements_per_copy as usize) {
                 let (to, fixed) = e.copy_destination(layout, *buffer, [start, thread_offset], first);
                 let from = e.address_as_integer(window, layout, first);
-                let element = apply(&layout.register, first as u32);
+                let element = xor_of_bases(&layout.register, first as u32);
                 let register_coordinate = |t: usize| u64::from(window.strides.coordinate(element, t));
                 let copy_sizes = window.dims.iter().enumerate().filter(|(_, dim)| dim.checked).map(|(t, dim)| {
                     let may_be_split = !whole && contiguous_dim == Some(t);
@@ -75,12 +75,12 @@ impl<'c> Emitter<'c, '_> {
             let ir = e.ir;
             for first in (0..layout.registers()).step_by((bytes / elem.bytes()) as usize) {
                 let (to, fixed) = e.copy_destination(&layout, *buffer, [start, thread_offset], first);
-                let from = ir.ptr_to_int(e.get(*ptr)[first].into_pointer_value());
+                let from = ir.ptr_to_int(e.registers_of(*ptr)[first].into_pointer_value());
                 let text = format!("cp.async.{cache_op}.shared.global [$0+{fixed}], [$1], {bytes}");
                 match mask {
                     Some(mask) => {
                         let all_bytes = ir.const32(*bytes).into();
-                        let size = ir.select(e.get(*mask)[first].into_int_value(), all_bytes, ir.const32(0).into());
+                        let size = ir.select(e.registers_of(*mask)[first].into_int_value(), all_bytes, ir.const32(0).into());
                         ir.asm(None, &format!("{text}, $2;"), "r,l,r", &[to.into(), from.into(), size], true);
                     }
                     None => _ = ir.asm(None, &format!("{text};"), "r,l", &[to.into(), from.into()], true),
@@ -103,9 +103,9 @@ impl<'c> Emitter<'c, '_> {
     ) -> (IntValue<'c>, u32) {
         let ir = self.ir;
         let bytes = self.function.attrs.program.buffers[buffer].elem.bytes();
-        let (changes, adds) = self.register_offset_parts(layout, buffer, first);
-        let to = ir.add(start, ir.mul(ir.xor(thread_offset, ir.const32(changes)), ir.const32(bytes)));
-        (to, adds * bytes + self.function.attrs.placements[buffer].offset)
+        let (changed_bits, constant_offset) = self.register_offset_parts(layout, buffer, first);
+        let to = ir.add(start, ir.mul(ir.xor(thread_offset, ir.const32(changed_bits)), ir.const32(bytes)));
+        (to, constant_offset * bytes + self.function.attrs.placements[buffer].offset)
     }
 
     /// The number of bytes of one copy that are inside the bounds of a dimension: all or none. If the bound may split the copy,

@@ -18,6 +18,7 @@ use tileas::{MmaAtom, MmaOperand};
 
 /// The state of a loop with fragment prefetch while the loop is emitted.
 pub(crate) struct PrefetchedIterations<'c> {
+    /// The loads to prefetch, their MMA, and the ops that move with them.
     plan: FragmentPrefetch,
     /// For each of the two loads, the indices of the `ldmatrix` instructions that return the operands of the MMA's first K step.
     instructions: [Vec<usize>; 2],
@@ -25,7 +26,9 @@ pub(crate) struct PrefetchedIterations<'c> {
     words: [Vec<Val<'c>>; 2],
     /// For each load, the addresses and words for the next iteration. `None` until this iteration has prefetched them.
     next_words: Option<[Vec<Val<'c>>; 2]>,
+    /// The values that decide whether the next iteration exists.
     bounds: Bounds<'c>,
+    /// The arguments of the loop's block: the counter, then the loop-carried values.
     args: Vec<Value>,
 }
 
@@ -65,7 +68,7 @@ impl<'c> Emitter<'c, '_> {
         let saved_values: Vec<Option<Lowered<'c>>> =
             iterations.args.iter().map(|arg| self.lowered_values[arg.0 as usize].clone()).collect();
         for (arg, registers) in iterations.args.iter().zip(args).filter(|(_, registers)| !registers.is_empty()) {
-            self.set(*arg, registers.clone());
+            self.set_registers(*arg, registers.clone());
         }
         let waits = if common::fault_injected("ptx.early") { Vec::new() } else { iterations.plan.waits.clone() };
         for wait in waits {

@@ -62,7 +62,7 @@ impl<'c> Emitter<'c, '_> {
         }
         let words = self.words_of(&mut read, 0, registers / elements_of_word(elem));
         let registers = words.into_iter().flat_map(|word| self.ir.unpack_word(word, elem)).collect();
-        self.set(result, registers);
+        self.set_registers(result, registers);
     }
 
     /// Returns a read of a tile by `ldmatrix` that has not loaded anything yet.
@@ -133,7 +133,7 @@ impl<'c> Emitter<'c, '_> {
     /// Stores a tile by `stmatrix`, with which each lane provides one 32-bit word of every matrix.
     pub(super) fn matrix_store(&mut self, x: Value, buffer: Buffer, trans: bool) {
         let kind = MatrixKind::Halfwords { trans };
-        let (rows, words) = (self.matrix_rows(x, buffer, kind), self.ir.pack_words(self.get(x)));
+        let (rows, words) = (self.matrix_rows(x, buffer, kind), self.ir.pack_words(self.registers_of(x)));
         for (instruction, words) in words.chunks(rows.registers_per_instruction).enumerate() {
             let (at, fixed) = self.matrix_row_address(&rows, instruction);
             let inputs: Vec<String> = (1..=rows.registers_per_instruction).map(|i| format!("${i}")).collect();
@@ -185,7 +185,7 @@ impl<'c> Emitter<'c, '_> {
     /// `per_k_step`.
     pub(super) fn fragment_words(&mut self, value: Value, first: usize, count: usize) -> Vec<Val<'c>> {
         let Some(mut read) = self.deferred_loads.remove(&value) else {
-            return self.ir.pack_words(&self.get(value)[first..first + count]);
+            return self.ir.pack_words(&self.registers_of(value)[first..first + count]);
         };
         let elements_per_word = elements_of_word(read.rows.elem);
         let words = self.words_of(&mut read, first / elements_per_word, count / elements_per_word);

@@ -8,7 +8,7 @@ use inkwell::AddressSpace;
 use inkwell::values::IntValue;
 use numerics::arith::Overflow;
 use tileas::Layout;
-use tileas::layout::{Strides, apply};
+use tileas::layout::{Strides, xor_of_bases};
 
 impl<'c> Emitter<'c, '_> {
     /// The part of an element number that the thread determines; the register determines the other part. `map` is a linear function
@@ -58,7 +58,7 @@ impl<'c> Emitter<'c, '_> {
     /// The thread's part of each coordinate of an element. The register's part has no bit in common with it, so callers may add the
     /// parts.
     pub(super) fn thread_coordinates(&self, layout: &Layout, shape: &[u32]) -> Vec<IntValue<'c>> {
-        let strides = Strides::of(shape);
+        let strides = Strides::for_shape(shape);
         (0..shape.len()).map(|dim| self.thread_part(layout, |basis| strides.coordinate(basis, dim))).collect()
     }
 
@@ -70,10 +70,10 @@ impl<'c> Emitter<'c, '_> {
         let thread_part = self.thread_part(&layout, |basis| basis);
         let thread_part = self.ir.resize(thread_part, ty, false);
         let thread_bits = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | basis);
-        let register_parts = (0..layout.registers()).map(|register| apply(&layout.register, register as u32));
+        let register_parts = (0..layout.registers()).map(|register| xor_of_bases(&layout.register, register as u32));
         let registers =
             register_parts.map(|register_part| self.combine_parts(thread_part, thread_bits, register_part).into()).collect();
-        self.set(result, registers);
+        self.set_registers(result, registers);
     }
 
     /// Combines the thread's part and the register's part of a number by XOR. `thread_bits` has all bits that may be set in the
@@ -98,15 +98,15 @@ impl<'c> Emitter<'c, '_> {
     /// Emits the coordinate along `dim` of each element that the thread holds.
     pub(super) fn emit_coordinate(&mut self, dim: usize, result: Value) {
         let (ir, layout) = (self.ir, self.layout(result));
-        let strides = Strides::of(self.ty(result).shape());
+        let strides = Strides::for_shape(self.ty(result).shape());
         let ty = ir.elem_type(self.elem(result)).into_int_type();
         let thread_part = ir.resize(self.thread_part(&layout, |basis| strides.coordinate(basis, dim)), ty, false);
         let thread_bits = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | strides.coordinate(*basis, dim));
         let register_parts =
-            (0..layout.registers()).map(|register| strides.coordinate(apply(&layout.register, register as u32), dim));
+            (0..layout.registers()).map(|register| strides.coordinate(xor_of_bases(&layout.register, register as u32), dim));
         let registers =
             register_parts.map(|register_part| self.combine_parts(thread_part, thread_bits, register_part).into()).collect();
-        self.set(result, registers);
+        self.set_registers(result, registers);
     }
 
     /// Loads a non-splat constant tile from a table in global memory.
@@ -125,7 +125,8 @@ impl<'c> Emitter<'c, '_> {
         let ty = ir.memory_type(elem);
         (0..layout.registers())
             .map(|register| {
-                let register_part = if common::fault_injected("ptx.table") { 0 } else { apply(&layout.register, register as u32) };
+                let register_part =
+                    if common::fault_injected("ptx.table") { 0 } else { xor_of_bases(&layout.register, register as u32) };
                 let element = ir.xor(thread_part, ir.const32(register_part));
                 let element = ir.resize(element, ir.i64(), false);
                 let value = ir.load(ty, ir.element_ptr(ty, table.as_pointer_value(), element), elem_bytes as u32);

@@ -10,7 +10,7 @@ use inkwell::IntPredicate;
 use inkwell::values::IntValue;
 use numerics::Scalar;
 use std::collections::BTreeMap;
-use tileas::layout::{Strides, apply, solve};
+use tileas::layout::{Strides, solve, xor_of_bases};
 use tileas::mma_sync_atoms::{Operand, SyncAtom};
 use tileas::{Buffer, Layout, MmaAtom, MmaOperand};
 
@@ -189,7 +189,7 @@ impl<'c> Emitter<'c, '_> {
     /// The positions of the atoms in the K step that starts at `k`, in the order of their accumulator registers.
     pub(super) fn atoms_of_step(&self, atom: &SyncAtom, [lhs, rhs, acc]: [Value; 3], k: u32) -> Vec<AtomPlace> {
         let [a, b, c] = [lhs, rhs, acc].map(|value| self.layout(value));
-        let [a_shape, b_shape, c_shape] = [lhs, rhs, acc].map(|value| Strides::of(self.ty(value).shape()));
+        let [a_shape, b_shape, c_shape] = [lhs, rhs, acc].map(|value| Strides::for_shape(self.ty(value).shape()));
         let dims = c_shape.bits.len();
         let element_at = |strides: &Strides, [batch, row, col]: [u32; 3]| {
             let batch = if dims == 3 { batch << strides.shift[0] } else { 0 };
@@ -198,7 +198,7 @@ impl<'c> Emitter<'c, '_> {
         let start_register =
             |layout: &Layout, element| solve(&layout.register, element).expect("a fragment is in the registers of its warp");
         let atom_place = |first: usize| {
-            let element = apply(&c.register, first as u32);
+            let element = xor_of_bases(&c.register, first as u32);
             let batch = if dims == 3 { c_shape.coordinate(element, 0) } else { 0 };
             let (m, n) = (c_shape.coordinate(element, dims - 2), c_shape.coordinate(element, dims - 1));
             let fragment_starts =
@@ -218,7 +218,7 @@ impl<'c> Emitter<'c, '_> {
         result: Value,
     ) -> Result<()> {
         let k_extent = *self.ty(lhs).shape().last().expect("operands have a K extent");
-        let mut registers = self.get(acc).to_vec();
+        let mut registers = self.registers_of(acc).to_vec();
         let accumulator_count = atom.elements_per_lane(Operand::C) as usize;
         // The loop over K steps is the outermost loop, so that few fragments are live.
         for k in (0..k_extent).step_by(atom.k as usize) {
@@ -252,7 +252,7 @@ impl<'c> Emitter<'c, '_> {
         }
         self.deferred_loads.remove(&lhs);
         self.deferred_loads.remove(&rhs);
-        self.set(result, registers);
+        self.set_registers(result, registers);
         Ok(())
     }
 
@@ -277,12 +277,12 @@ impl<'c> Emitter<'c, '_> {
     fn atom_scales(&self, atom: &SyncAtom, [lhs_scale, rhs_scale]: [Value; 2], [batch, m, n, k]: [u32; 4]) -> [Val<'c>; 2] {
         let scale_block = k / (atom.k / atom.scales);
         [(lhs_scale, [m, scale_block]), (rhs_scale, [scale_block, n])].map(|(value, [row, col])| {
-            let (layout, strides) = (self.layout(value), Strides::of(self.ty(value).shape()));
+            let (layout, strides) = (self.layout(value), Strides::for_shape(self.ty(value).shape()));
             let dims = strides.bits.len();
             let batch_bits = if dims == 3 { batch << strides.shift[0] } else { 0 };
             let element = batch_bits | row << strides.shift[dims - 2] | col << strides.shift[dims - 1];
             let first = solve(&layout.register, element).expect("scales are in the registers of their warp");
-            let scale_bytes = &self.get(value)[first..first + atom.scales as usize];
+            let scale_bytes = &self.registers_of(value)[first..first + atom.scales as usize];
             self.ir.pack_word(scale_bytes, 8)
         })
     }
@@ -369,7 +369,7 @@ impl<'c> Emitter<'c, '_> {
             all.into_iter().map(|access| (access.buffer, access.stage)).collect::<BTreeMap<_, _>>()
         };
         let Some((first, acc, k_per_iteration)) = ops.first().and_then(mma_of) else { return 1 };
-        let (mut loaded_buffers, mut accumulator_count) = (first.to_vec(), self.get(acc).len());
+        let (mut loaded_buffers, mut accumulator_count) = (first.to_vec(), self.registers_of(acc).len());
         let k_extent = |buffer: Buffer| self.function.attrs.program.buffers[buffer].shape.last().copied();
         let (mut count, mut stages_read) = (1, stages_of(ops[0]));
         for op in &ops[1..] {
@@ -382,7 +382,7 @@ impl<'c> Emitter<'c, '_> {
             {
                 break;
             }
-            accumulator_count += self.get(acc).len();
+            accumulator_count += self.registers_of(acc).len();
             let stages_of_op = stages_of(*op);
             let has_same_stage =
                 |(buffer, stage): (&Buffer, &Option<Value>)| stages_read.get(buffer).is_none_or(|other| other == stage);
@@ -427,7 +427,7 @@ impl<'c> Emitter<'c, '_> {
         counter.add_incoming(&[(&ir.const32(0), block_before)]);
         let mut accumulators = Vec::new();
         for mma in &mmas {
-            for value in self.get(mma.acc) {
+            for value in self.registers_of(mma.acc) {
                 let phi = ir.builder.build_phi(value.get_type(), "").expect("at the start of a block");
                 phi.add_incoming(&[(value, block_before)]);
                 accumulators.push(phi);
@@ -439,7 +439,7 @@ impl<'c> Emitter<'c, '_> {
         for step in 0..k_per_iteration {
             let mut remaining_accumulators = &mut next_accumulators[..];
             for mma in &mmas {
-                let (of_mma, remaining_mmas) = remaining_accumulators.split_at_mut(self.get(mma.acc).len());
+                let (of_mma, remaining_mmas) = remaining_accumulators.split_at_mut(self.registers_of(mma.acc).len());
                 self.multiply_add_step(mma, step, &mut operand_loads, of_mma)?;
                 remaining_accumulators = remaining_mmas;
             }
@@ -452,8 +452,8 @@ impl<'c> Emitter<'c, '_> {
         ir.conditional_branch(ir.icmp(IntPredicate::ULT, next_k, ir.const32(k_extent)), loop_block, block_after);
         ir.builder.position_at_end(block_after);
         for mma in mmas {
-            let remaining_mmas = next_accumulators.split_off(self.get(mma.acc).len());
-            self.set(mma.result, std::mem::replace(&mut next_accumulators, remaining_mmas));
+            let remaining_mmas = next_accumulators.split_off(self.registers_of(mma.acc).len());
+            self.set_registers(mma.result, std::mem::replace(&mut next_accumulators, remaining_mmas));
         }
         Ok(())
     }
@@ -471,8 +471,8 @@ impl<'c> Emitter<'c, '_> {
         let layout = self.layout(acc);
         let buffers = &self.function.attrs.program.buffers;
         let (a_info, b_info) = (&buffers[lhs], &buffers[rhs]);
-        let (a_shape, b_shape) = (Strides::of(&a_info.shape), Strides::of(&b_info.shape));
-        let c_shape = Strides::of(self.ty(acc).shape());
+        let (a_shape, b_shape) = (Strides::for_shape(&a_info.shape), Strides::for_shape(&b_info.shape));
+        let c_shape = Strides::for_shape(self.ty(acc).shape());
         let dims = c_shape.bits.len();
         let batch = |element: u32, to: &Strides| if dims == 3 { c_shape.coordinate(element, 0) << to.shift[0] } else { 0 };
         // These closures map an accumulator element to the elements of A and B at K = 0.
@@ -489,7 +489,7 @@ impl<'c> Emitter<'c, '_> {
             })
         };
         let (a, b) = (load_index(lhs, layout.map(a_of), &a_k_elements), load_index(rhs, layout.map(b_of), &b_k_elements));
-        let operand_elements = (0..self.get(acc).len() as u32).map(|register| apply(&layout.register, register));
+        let operand_elements = (0..self.registers_of(acc).len() as u32).map(|register| xor_of_bases(&layout.register, register));
         let operand_elements = operand_elements.map(|element| [a_of(element), b_of(element)]).collect();
         let k_shifts = [a_shape.shift[dims - 1], b_shape.shift[dims - 2]];
         LoopMma {

@@ -176,7 +176,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             awaited_accumulators: BTreeSet::new(),
             use_counts: function.body.use_counts(function.region),
             slice_ops: OnceCell::new(),
-            vector_uses: VectorUses::of(function),
+            vector_uses: VectorUses::collect(function),
             size_estimate: SizeEstimate::default(),
         })
     }
@@ -187,7 +187,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         for (i, &param) in params.iter().enumerate() {
             let value = self.kernel.get_nth_param(i as u32).expect("the signature has every parameter");
             let value = self.register_form(self.elem(param), value);
-            self.set(param, vec![value]);
+            self.set_registers(param, vec![value]);
         }
         if self.function.attrs.warp_roles.is_empty() {
             self.initialise_barriers_and_tmem();
@@ -322,14 +322,14 @@ impl<'c, 'a> Emitter<'c, 'a> {
             // and scatters.
             Core::Extract { x, indices } => self.emit_extract(op, *x, indices, results[0])?,
             Core::Insert { x, into, indices } => self.emit_insert(op, [*x, *into], indices, results[0])?,
-            Core::BlockId { axis } => self.set(results[0], vec![self.grid_register(*axis, true)]),
+            Core::BlockId { axis } => self.set_registers(results[0], vec![self.grid_register(*axis, true)]),
             // The emitted CLC loop ends when no tile block is left and does not use this bound, so 1 is a placeholder.
-            Core::ClcBlockCount {} => self.set(results[0], vec![self.ir.const32(1).into()]),
+            Core::ClcBlockCount {} => self.set_registers(results[0], vec![self.ir.const32(1).into()]),
             Core::ClcBlockId { iteration, axis } => self.clc_block_id(*iteration, *axis, results[0]),
-            Core::BlockCount { axis } => self.set(results[0], vec![self.grid_register(*axis, false)]),
+            Core::BlockCount { axis } => self.set_registers(results[0], vec![self.grid_register(*axis, false)]),
             Core::ClusterRank {} => {
                 let rank = self.ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.cluster.ctarank", &[], &[]);
-                self.set(results[0], vec![rank]);
+                self.set_registers(results[0], vec![rank]);
             }
             Core::MakeMemRef { .. } | Core::MakeView { .. } | Core::MemRefShape { .. } | Core::ViewShape { .. } => {
                 self.emit_view_op(core, results);
@@ -337,7 +337,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             Core::GlobalAddress { name } => {
                 let global = self.ir.module.get_global(name);
                 let global = global.ok_or_else(|| Diagnostic::invalid("PX004", format!("the module has no global '{name}'")))?;
-                self.set(results[0], vec![global.as_pointer_value().into()]);
+                self.set_registers(results[0], vec![global.as_pointer_value().into()]);
             }
             Core::MakeToken {} | Core::JoinTokens { .. } => self.lowered_values[results[0].0 as usize] = Some(Lowered::Token),
             Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.emit_structured_op(core, results)?,
@@ -451,7 +451,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.warp_count.checked_ilog2().unwrap_or(0) as usize
     }
     /// Returns the registers of a tile or scalar.
-    pub(crate) fn get(&self, value: Value) -> &[Val<'c>] {
+    pub(crate) fn registers_of(&self, value: Value) -> &[Val<'c>] {
         match &self.lowered_values[value.0 as usize] {
             Some(Lowered::Registers(registers)) => registers,
             _ => unreachable!("the verifier checks that {value} is a tile or scalar and defined"),
@@ -459,10 +459,10 @@ impl<'c, 'a> Emitter<'c, 'a> {
     }
     /// Returns the register of a scalar.
     pub(crate) fn scalar_value(&self, value: Value) -> Val<'c> {
-        self.get(value)[0]
+        self.registers_of(value)[0]
     }
     /// Sets the registers of a tile or scalar.
-    pub(crate) fn set(&mut self, value: Value, registers: Vec<Val<'c>>) {
+    pub(crate) fn set_registers(&mut self, value: Value, registers: Vec<Val<'c>>) {
         self.lowered_values[value.0 as usize] = Some(Lowered::Registers(registers));
     }
     /// Marks a value as a token, which has no registers.
@@ -478,7 +478,7 @@ impl<'c, 'a> Emitter<'c, 'a> {
             core_dialect::tile::Dense::Splat(bits) => vec![self.ir.constant(elem, *bits); layout.registers()],
             core_dialect::tile::Dense::Elements(_) => self.constant_table(value, elem, &layout),
         };
-        self.set(result, registers);
+        self.set_registers(result, registers);
     }
 
     /// Reads a special register of the grid: if `id` is set, the index of this CTA or of its cluster along an axis; otherwise the

@@ -37,7 +37,7 @@ impl<'c> Emitter<'c, '_> {
                 if order.semantics == MemoryOrdering::Acquire {
                     self.emit_fence("acquire", *order);
                 }
-                self.set(results[0], registers);
+                self.set_registers(results[0], registers);
                 self.set_token(results[1]);
             }
             tileas::Op::MulticastStore { tile, view, index, order, in_bounds, write, .. } => {
@@ -111,7 +111,7 @@ impl<'c> Emitter<'c, '_> {
             let (ptr, inside) = self.element_place(window, &layout, first);
             let second_inside = if format.elements_per_word == 2 { self.element_place(window, &layout, first + 1).1 } else { None };
             self.emit_guarded(self.conjunction(inside, is_representative), &[], |e| {
-                let values = &e.get(tile)[first..first + format.elements_per_word];
+                let values = &e.registers_of(tile)[first..first + format.elements_per_word];
                 match &name {
                     Some(name) => e.reduce_word_into_memory(&format, name, ptr, values, second_inside),
                     None => e.store_word(&format, ptr, values, second_inside),
@@ -132,6 +132,7 @@ impl<'c> Emitter<'c, '_> {
         values: &[Val<'c>],
         second_inside: Option<IntValue<'c>>,
     ) {
+        /// The bits of minus zero, which are the same in f16 and bf16.
         const MINUS_ZERO: u64 = 0x8000;
         let mut values = values.to_vec();
         if let Some(inside) = second_inside {

@@ -17,7 +17,7 @@ pub(super) struct VectorUses {
 
 impl VectorUses {
     /// Finds the values whose users all access neighbouring registers as vectors.
-    pub(super) fn of(function: &sched::Function) -> VectorUses {
+    pub(super) fn collect(function: &sched::Function) -> VectorUses {
         let body = &function.body;
         let mut only_vector_uses = vec![true; body.values.len()];
         // Visit users before definitions.
@@ -41,15 +41,16 @@ impl VectorUses {
 impl<'c> Emitter<'c, '_> {
     /// Emits an op as packed arithmetic on pairs of registers.
     pub(super) fn emit_packed_op(&mut self, op: &tileas::Op, result: Value) {
-        let packed = Packed::of(op).expect("the verifier checks that pairs have the operation");
+        let packed = Packed::from_op(op).expect("the verifier checks that pairs have the operation");
         let (operands, count) = (op.operands(), self.layout(result).registers());
         let mut registers = Vec::with_capacity(count);
         for first in (0..count).step_by(2) {
-            let args: Vec<Val<'c>> = operands.iter().map(|operand| self.ir.pack(&self.get(*operand)[first..first + 2])).collect();
+            let args: Vec<Val<'c>> =
+                operands.iter().map(|operand| self.ir.pack(&self.registers_of(*operand)[first..first + 2])).collect();
             let pair = self.ir.unpack(self.packed_arithmetic(packed, &args), 2);
             registers.extend(if common::fault_injected("ptx.pairs") { vec![pair[1], pair[0]] } else { pair });
         }
-        self.set(result, registers);
+        self.set_registers(result, registers);
     }
     /// Emits one packed operation on vectors of two elements.
     pub(super) fn packed_arithmetic(&self, packed: Packed, args: &[Val<'c>]) -> Val<'c> {

@@ -15,14 +15,14 @@ impl<'c> Emitter<'c, '_> {
         let registers: Vec<Val<'c>> = match core {
             Core::IntToPtr { x } => {
                 let Elem::Ptr { space, .. } = self.elem(result) else { unreachable!("the result is a pointer") };
-                self.get(*x).iter().map(|x| ir.int_to_ptr(x.into_int_value(), llvm_address_space(space)).into()).collect()
+                self.registers_of(*x).iter().map(|x| ir.int_to_ptr(x.into_int_value(), llvm_address_space(space)).into()).collect()
             }
-            Core::PtrToInt { x } => self.get(*x).iter().map(|x| ir.ptr_to_int(x.into_pointer_value()).into()).collect(),
-            Core::PtrCast { x } => self.get(*x).to_vec(),
+            Core::PtrToInt { x } => self.registers_of(*x).iter().map(|x| ir.ptr_to_int(x.into_pointer_value()).into()).collect(),
+            Core::PtrCast { x } => self.registers_of(*x).to_vec(),
             Core::Offset { ptr, offset } => {
                 let Elem::Ptr { pointee, .. } = self.elem(*ptr) else { unreachable!("the operand is a pointer") };
                 let ty = ir.memory_type(Elem::Scalar(pointee));
-                let pairs = self.get(*ptr).iter().zip(self.get(*offset));
+                let pairs = self.registers_of(*ptr).iter().zip(self.registers_of(*offset));
                 pairs
                     .map(|(ptr, offset)| {
                         let offset = ir.resize(offset.into_int_value(), ir.i64(), true);
@@ -32,7 +32,7 @@ impl<'c> Emitter<'c, '_> {
             }
             _ => unreachable!("called for pointer arithmetic only"),
         };
-        self.set(result, registers);
+        self.set_registers(result, registers);
     }
 
     /// Emits a load or a store through a tile of pointers.
@@ -47,10 +47,10 @@ impl<'c> Emitter<'c, '_> {
                 let width = vector_width(*atom);
                 let mut registers = Vec::with_capacity(layout.registers());
                 for first in (0..layout.registers()).step_by(width) {
-                    let at = self.get(*ptr)[first].into_pointer_value();
-                    let mask = mask.map(|mask| self.get(mask)[first].into_int_value());
+                    let at = self.registers_of(*ptr)[first].into_pointer_value();
+                    let mask = mask.map(|mask| self.registers_of(mask)[first].into_int_value());
                     let otherwise = match other {
-                        Some(other) => self.get(*other)[first..first + width].to_vec(),
+                        Some(other) => self.registers_of(*other)[first..first + width].to_vec(),
                         None => vec![self.ir.constant(elem, 0); width],
                     };
                     let read = self.load_where(self.conjunction(mask, is_representative), &otherwise, results[0], at, *order);
@@ -59,7 +59,7 @@ impl<'c> Emitter<'c, '_> {
                 if is_representative.is_some() {
                     registers = self.broadcast_in_warp(&layout, elem, registers);
                 }
-                self.set(results[0], registers);
+                self.set_registers(results[0], registers);
                 self.set_token(results[1]);
             }
             tileas::Op::Store { ptr, value, mask, order, atom, .. } => {
@@ -67,10 +67,10 @@ impl<'c> Emitter<'c, '_> {
                 let is_representative = self.is_representative(&layout);
                 let width = vector_width(*atom);
                 for first in (0..layout.registers()).step_by(width) {
-                    let at = self.get(*ptr)[first].into_pointer_value();
-                    let mask = mask.map(|mask| self.get(mask)[first].into_int_value());
+                    let at = self.registers_of(*ptr)[first].into_pointer_value();
+                    let mask = mask.map(|mask| self.registers_of(mask)[first].into_int_value());
                     self.emit_guarded(self.conjunction(mask, is_representative), &[], |e| {
-                        e.store_elements(elem, at, &e.get(*value)[first..first + width], *order);
+                        e.store_elements(elem, at, &e.registers_of(*value)[first..first + width], *order);
                         Vec::new()
                     });
                 }

@@ -15,7 +15,7 @@ use numerics::arith::{Binary, Signedness};
 use sched::packed_ops::Packed;
 use target_info::Feature;
 use tileas::Layout;
-use tileas::layout::{LANE_BITS, Strides, apply, solve};
+use tileas::layout::{LANE_BITS, Strides, solve, xor_of_bases};
 
 impl<'c> Emitter<'c, '_> {
     /// Emits one step of a reduction: over the registers of a thread, or over the lanes of a warp.
@@ -32,8 +32,8 @@ impl<'c> Emitter<'c, '_> {
         let block = self.function.body.block_of(body);
         let args = self.function.body.blocks[block].args.clone();
         for (i, pair) in args.chunks(2).enumerate() {
-            self.set(pair[0], vec![left_values[i]]);
-            self.set(pair[1], vec![right_values[i]]);
+            self.set_registers(pair[0], vec![left_values[i]]);
+            self.set_registers(pair[1], vec![right_values[i]]);
         }
         let (last, ops) = self.function.body.blocks[block].ops.split_last().expect("a body ends in yield");
         for &op in ops {
@@ -48,7 +48,7 @@ impl<'c> Emitter<'c, '_> {
     /// the odd elements of one row.
     fn reduce_registers(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
         let layout = self.layout(operands[0]);
-        let mask = Strides::of(self.ty(operands[0]).shape()).mask(dim as usize);
+        let mask = Strides::for_shape(self.ty(operands[0]).shape()).mask(dim as usize);
         let reduced_bits: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask != 0).collect();
         let kept_bits: Vec<usize> = (0..layout.register.len()).filter(|bit| layout.register[*bit] & mask == 0).collect();
         let elem = self.elem(operands[0]);
@@ -64,7 +64,7 @@ impl<'c> Emitter<'c, '_> {
         let has_adjacent_rows = kept_bits.first() == Some(&0);
         match packed {
             Some(packed) if has_adjacent_rows || reduced_bits.len() > 1 => {
-                let values = self.get(operands[0]).to_vec();
+                let values = self.registers_of(operands[0]).to_vec();
                 for row in rows.iter().step_by(if has_adjacent_rows { 2 } else { 1 }) {
                     let pairs = row.iter().step_by(if has_adjacent_rows { 1 } else { 2 });
                     let pairs = pairs.map(|first| self.ir.pack(&values[*first..first + 2])).collect();
@@ -81,7 +81,7 @@ impl<'c> Emitter<'c, '_> {
             _ => {
                 for row in &rows {
                     let values_of_register =
-                        |register: &usize| operands.iter().map(|operand| self.get(*operand)[*register]).collect();
+                        |register: &usize| operands.iter().map(|operand| self.registers_of(*operand)[*register]).collect();
                     let row: Vec<Vec<Val<'c>>> = row.iter().map(values_of_register).collect();
                     let combined =
                         combine_in_tree(row, has_separate_evens, operands_per_instruction, &mut |a: &Vec<Val<'c>>, b| {
@@ -92,7 +92,7 @@ impl<'c> Emitter<'c, '_> {
             }
         }
         for (result, registers) in results.iter().zip(results_by_operand) {
-            self.set(*result, registers);
+            self.set_registers(*result, registers);
         }
         Ok(())
     }
@@ -108,11 +108,11 @@ impl<'c> Emitter<'c, '_> {
     /// lane's result.
     fn reduce_lanes(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
         let layout = self.layout(operands[0]);
-        let mask = Strides::of(self.ty(operands[0]).shape()).mask(dim as usize);
+        let mask = Strides::for_shape(self.ty(operands[0]).shape()).mask(dim as usize);
         let reduced_lane_bits: Vec<usize> = (0..layout.lane.len()).rev().filter(|bit| layout.lane[*bit] & mask != 0).collect();
         let elems: Vec<Elem> = operands.iter().map(|operand| self.elem(*operand)).collect();
         let mut rows: Vec<Vec<Val<'c>>> =
-            (0..layout.registers()).map(|i| operands.iter().map(|operand| self.get(*operand)[i]).collect()).collect();
+            (0..layout.registers()).map(|i| operands.iter().map(|operand| self.registers_of(*operand)[i]).collect()).collect();
         let warp_instruction = if reduced_lane_bits.len() == LANE_BITS { self.warp_reduction(body, &elems) } else { None };
         if let Some(name) = warp_instruction {
             for row in &mut rows {
@@ -142,7 +142,7 @@ impl<'c> Emitter<'c, '_> {
         let source_registers = self.operand_registers(&layout, &result_layout);
         for (i, result) in results.iter().enumerate() {
             let registers = source_registers.iter().map(|register| rows[*register][i]).collect();
-            self.set(*result, registers);
+            self.set_registers(*result, registers);
         }
         Ok(())
     }
@@ -189,7 +189,7 @@ impl<'c> Emitter<'c, '_> {
     fn operand_registers(&self, from: &Layout, to: &Layout) -> Vec<usize> {
         debug_assert_eq!(from.register.len(), to.register.len());
         (0..to.registers())
-            .map(|register| solve(&from.register, apply(&from.register, register as u32)).unwrap_or(register))
+            .map(|register| solve(&from.register, xor_of_bases(&from.register, register as u32)).unwrap_or(register))
             .collect()
     }
 
@@ -204,7 +204,7 @@ impl<'c> Emitter<'c, '_> {
         results: &[Value],
     ) -> Result<()> {
         let layout = self.layout(operands[0]);
-        let strides = Strides::of(self.ty(operands[0]).shape());
+        let strides = Strides::for_shape(self.ty(operands[0]).shape());
         let (dim, mask) = (dim as usize, strides.mask(dim as usize));
         let bits_along_dim = |bases: &[u32]| (0..bases.len()).filter(|bit| bases[*bit] & mask != 0).collect::<Vec<usize>>();
         let (register_bits, lane_bits) = (bits_along_dim(&layout.register), bits_along_dim(&layout.lane));
@@ -225,7 +225,8 @@ impl<'c> Emitter<'c, '_> {
             if reverse {
                 row.reverse();
             }
-            let values_of_register = |register: &usize| operands.iter().map(|operand| self.get(*operand)[*register]).collect();
+            let values_of_register =
+                |register: &usize| operands.iter().map(|operand| self.registers_of(*operand)[*register]).collect();
             let mut prefixes: Vec<Vec<Val<'c>>> = row.iter().map(values_of_register).collect();
             for i in 1..prefixes.len() {
                 prefixes[i] = self.combine(body, &prefixes[i - 1].clone(), &prefixes[i].clone())?;
@@ -250,7 +251,7 @@ impl<'c> Emitter<'c, '_> {
             }
         }
         for (result, registers) in results.iter().zip(results_by_operand) {
-            self.set(*result, registers.into_iter().map(|value| value.expect("every register is in a row")).collect());
+            self.set_registers(*result, registers.into_iter().map(|value| value.expect("every register is in a row")).collect());
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ impl<'c> Emitter<'c, '_> {
         let exchange = self.layout(result).exchange(&self.layout(operand)).ok_or_else(|| self.unsupported(op))?;
         let (elem, needed_registers) = (self.elem(result), self.registers_of_slices(result));
         let lane = self.xor_of_bases(self.thread_index, &exchange.lanes);
-        let operand_registers: Vec<Val<'c>> = self.get(operand).to_vec();
+        let operand_registers: Vec<Val<'c>> = self.registers_of(operand).to_vec();
         let mut registers = vec![operand_registers[0]; exchange.sources.len()];
         let needed_sources = exchange
             .sources
@@ -48,7 +48,7 @@ impl<'c> Emitter<'c, '_> {
             registers[register] =
                 self.lane_value(operand_registers[*source], elem, self.ir.xor(lane, self.ir.const32(source_lane)));
         }
-        self.set(result, registers);
+        self.set_registers(result, registers);
         Ok(())
     }
 
@@ -68,12 +68,13 @@ impl<'c> Emitter<'c, '_> {
     /// Concatenates two tiles. The registers of the two halves differ in one bit of the register number.
     pub(super) fn emit_cat(&mut self, op: OpId, lhs: Value, rhs: Value, dim: u32, result: Value) -> Result<()> {
         let layout = self.layout(result);
-        let upper_bit = Strides::of(self.ty(result).shape()).dim_bits(dim as usize).end - 1;
+        let upper_bit = Strides::for_shape(self.ty(result).shape()).dim_bits(dim as usize).end - 1;
         let bit = layout.register.iter().position(|basis| *basis == 1 << upper_bit).ok_or_else(|| self.unsupported(op))?;
         let register_of_half = |register: usize| register & ((1 << bit) - 1) | register >> (bit + 1) << bit;
         let from = |register: usize| if (register >> bit & 1 == 1) != common::fault_injected("ptx.cat") { rhs } else { lhs };
-        let registers = (0..layout.registers()).map(|register| self.get(from(register))[register_of_half(register)]).collect();
-        self.set(result, registers);
+        let registers =
+            (0..layout.registers()).map(|register| self.registers_of(from(register))[register_of_half(register)]).collect();
+        self.set_registers(result, registers);
         Ok(())
     }
 
@@ -83,7 +84,7 @@ impl<'c> Emitter<'c, '_> {
             return Err(self.unsupported(op));
         }
         let registers = self.slice_registers(x, indices, result).ok_or_else(|| self.error_moves_between_threads(op, x, result))?;
-        self.set(result, registers.into_iter().map(|register| self.get(x)[register]).collect());
+        self.set_registers(result, registers.into_iter().map(|register| self.registers_of(x)[register]).collect());
         Ok(())
     }
 
@@ -109,11 +110,11 @@ impl<'c> Emitter<'c, '_> {
             .ok_or_else(|| self.error_moves_between_threads(op, x, result))?;
         let first_register =
             solve(&tile_layout.register, slice.first_element).ok_or_else(|| self.error_moves_between_threads(op, x, result))?;
-        let mut registers = self.get(into).to_vec();
-        for (register, value) in tile_registers.into_iter().zip(self.get(x).to_vec()) {
+        let mut registers = self.registers_of(into).to_vec();
+        for (register, value) in tile_registers.into_iter().zip(self.registers_of(x).to_vec()) {
             registers[register ^ first_register] = value;
         }
-        self.set(result, registers);
+        self.set_registers(result, registers);
         Ok(())
     }
 
@@ -130,19 +131,22 @@ impl<'c> Emitter<'c, '_> {
         let registers = match from.bits().cmp(&to.bits()) {
             std::cmp::Ordering::Equal => {
                 let reinterpreted = |value: &Val<'c>| self.value_of_bits(self.as_bits(*value), self.ir.elem_type(to));
-                self.get(x).iter().map(reinterpreted).collect()
+                self.registers_of(x).iter().map(reinterpreted).collect()
             }
             std::cmp::Ordering::Greater => {
                 let count = (from.bits() / to.bits()) as usize;
-                self.get(x).iter().flat_map(|value| self.split_word(self.as_bits(*value), to, count)).collect()
+                self.registers_of(x).iter().flat_map(|value| self.split_word(self.as_bits(*value), to, count)).collect()
             }
             std::cmp::Ordering::Less => {
                 let count = (to.bits() / from.bits()) as usize;
                 let joined_word = |pieces: &[Val<'c>]| self.join_word(pieces, from, self.ir.int_type(to.bits()));
-                self.get(x).chunks(count).map(|pieces| self.value_of_bits(joined_word(pieces), self.ir.elem_type(to))).collect()
+                self.registers_of(x)
+                    .chunks(count)
+                    .map(|pieces| self.value_of_bits(joined_word(pieces), self.ir.elem_type(to)))
+                    .collect()
             }
         };
-        self.set(result, registers);
+        self.set_registers(result, registers);
     }
 
     /// Sets the registers of a result to registers of the operand. `source` maps an element of the result to an element of the
@@ -150,8 +154,8 @@ impl<'c> Emitter<'c, '_> {
     fn rename_registers(&mut self, op: OpId, operand: Value, result: Value, source: impl Fn(u32) -> u32) -> Result<()> {
         let (from, to) = (self.layout(operand), self.layout(result));
         let source_registers = to.renaming(&from, source).ok_or_else(|| self.error_moves_between_threads(op, operand, result))?;
-        let registers = source_registers.into_iter().map(|register| self.get(operand)[register]).collect();
-        self.set(result, registers);
+        let registers = source_registers.into_iter().map(|register| self.registers_of(operand)[register]).collect();
+        self.set_registers(result, registers);
         Ok(())
     }
 }
@@ -178,7 +182,7 @@ struct Slice {
 impl Slice {
     /// Describes the slice at these indices. Returns `None` if an index is not constant or is out of range.
     fn of(emitter: &Emitter<'_, '_>, [tile, slice_value]: [Value; 2], indices: &[Value]) -> Option<Slice> {
-        let [tile_strides, slice_strides] = [tile, slice_value].map(|value| Strides::of(emitter.ty(value).shape()));
+        let [tile_strides, slice_strides] = [tile, slice_value].map(|value| Strides::for_shape(emitter.ty(value).shape()));
         let body = &emitter.function.body;
         let constant = |value: Value| match body.ops[body.defining_op(value)?].kind.core()? {
             Core::Constant { value: Dense::Splat(bits) } => u32::try_from(*bits).ok(),

@@ -7,7 +7,7 @@ use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
 use inkwell::values::{IntValue, PointerValue};
-use tileas::layout::{apply, solve};
+use tileas::layout::{solve, xor_of_bases};
 use tileas::{Buffer, CopyAtom, Layout};
 
 impl<'c> Emitter<'c, '_> {
@@ -46,7 +46,8 @@ impl<'c> Emitter<'c, '_> {
         let is_representative = self.is_representative(&layout).filter(|_| !common::fault_injected("ptx.broadcast"));
         self.emit_guarded(is_representative, &[], |e| {
             for first in (0..layout.registers()).step_by(width) {
-                let values: Vec<Val<'c>> = e.get(x)[first..first + width].iter().map(|value| e.memory_form(elem, *value)).collect();
+                let values: Vec<Val<'c>> =
+                    e.registers_of(x)[first..first + width].iter().map(|value| e.memory_form(elem, *value)).collect();
                 let ptr = e.shared_ptr(&thread_offset, &layout, buffer, first);
                 e.ir.store(e.ir.pack(&values), ptr, elem.bytes() * width as u32);
             }
@@ -65,7 +66,7 @@ impl<'c> Emitter<'c, '_> {
             let vector = self.ir.load(ty, self.shared_ptr(&thread_offset, &layout, buffer, first), elem.bytes() * width as u32);
             registers.extend(self.ir.unpack(vector, width).into_iter().map(|value| self.register_form(elem, value)));
         }
-        self.set(result, registers);
+        self.set_registers(result, registers);
     }
 
     /// Emits loads of single elements at computed indices.
@@ -76,15 +77,15 @@ impl<'c> Emitter<'c, '_> {
             let value = self.ir.load(ty, self.indexed_ptr(buffer, *index), elem.bytes());
             self.register_form(elem, value)
         };
-        let registers = self.get(index).iter().map(load).collect();
-        self.set(result, registers);
+        let registers = self.registers_of(index).iter().map(load).collect();
+        self.set_registers(result, registers);
     }
 
     /// Emits stores of single elements to computed indices.
     pub(super) fn shared_scatter(&mut self, x: Value, buffer: Buffer, index: Value) {
         let (elem, layout) = (self.elem(x), self.layout(x));
         self.emit_guarded(self.is_representative(&layout), &[], |e| {
-            for (value, index) in e.get(x).iter().zip(e.get(index)) {
+            for (value, index) in e.registers_of(x).iter().zip(e.registers_of(index)) {
                 e.ir.store(e.memory_form(elem, *value), e.indexed_ptr(buffer, *index), elem.bytes());
             }
             Vec::new()
@@ -124,7 +125,7 @@ impl<'c> Emitter<'c, '_> {
     /// The register's part of an offset in a buffer, in elements: bits to XOR with the thread's part, and a constant to add. The
     /// constant has no bit in common with the thread's part. Registers with equal XOR bits therefore share one computed address.
     pub(super) fn register_offset_parts(&self, layout: &Layout, buffer: Buffer, register: usize) -> (u32, u32) {
-        let register_offset = self.offset_in(buffer, apply(&layout.register, register as u32));
+        let register_offset = self.offset_in(buffer, xor_of_bases(&layout.register, register as u32));
         let thread_bits = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | self.offset_in(buffer, *basis));
         (register_offset & thread_bits, if common::fault_injected("ptx.offset") { 0 } else { register_offset & !thread_bits })
     }

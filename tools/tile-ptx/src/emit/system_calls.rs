@@ -15,7 +15,7 @@ use numerics::{Scalar, arith::Signedness};
 use std::collections::BTreeMap;
 use target_info::Feature;
 use tileas::Layout;
-use tileas::layout::{Strides, apply};
+use tileas::layout::{Strides, xor_of_bases};
 
 /// Nanoseconds for which a failing thread waits before it stops the kernel. Reason: the driver needs time to print the message.
 const NANOSECONDS_TO_PRINT: u64 = 500_000;
@@ -54,7 +54,7 @@ impl<'c> Emitter<'c, '_> {
             vec![e.ir.int_to_ptr(address, GLOBAL).into()]
         });
         let in_all_lanes = self.broadcast_in_warp(&Layout::uniform(self.warp_bits()), elem, address);
-        self.set(result, in_all_lanes);
+        self.set_registers(result, in_all_lanes);
     }
 
     /// Frees the heap memory that the first thread allocated.
@@ -143,12 +143,12 @@ impl<'c> Emitter<'c, '_> {
             escape_percent(message)
         );
         let block_index: Vec<Val<'c>> = (0..3).map(|axis| self.tile_block_index(axis)).collect();
-        let strides = Strides::of(&shape);
+        let strides = Strides::for_shape(&shape);
         let thread_coordinates = self.thread_coordinates(&layout, &shape);
         let is_representative = self.is_representative(&layout);
         for register in 0..layout.registers() {
-            let is_false = ir.not(self.get(cond)[register].into_int_value());
-            let element = apply(&layout.register, register as u32);
+            let is_false = ir.not(self.registers_of(cond)[register].into_int_value());
+            let element = xor_of_bases(&layout.register, register as u32);
             self.emit_guarded(self.conjunction(Some(is_false), is_representative), &[], |e| {
                 let coordinate = |dim: usize| -> Val<'c> {
                     ir.add(thread_coordinates[dim], ir.const32(strides.coordinate(element, dim))).into()
@@ -178,7 +178,7 @@ impl<'c> Emitter<'c, '_> {
         let extent = self.scalar_value(extent).into_int_value();
         let no_access = ir.const64(i64::MIN as u64);
         let mut bad_index = no_access;
-        for index in self.get(index).iter().rev().map(|index| index.into_int_value()) {
+        for index in self.registers_of(index).iter().rev().map(|index| index.into_int_value()) {
             let is_negative = ir.icmp(IntPredicate::SLT, index, ir.const64(0));
             let is_outside = ir.or(is_negative, ir.icmp(IntPredicate::SGE, index, extent));
             let is_accessed = ir.icmp(IntPredicate::NE, index, no_access);
@@ -386,8 +386,8 @@ impl<'c> Emitter<'c, '_> {
         let thread_part = self.thread_part(&layout, |basis| basis);
         let is_representative = self.is_representative(&layout);
         self.emit_guarded(is_representative, &[], |e| {
-            for (register, value) in e.get(tile).iter().enumerate() {
-                let element = ir.xor(thread_part, ir.const32(apply(&layout.register, register as u32)));
+            for (register, value) in e.registers_of(tile).iter().enumerate() {
+                let element = ir.xor(thread_part, ir.const32(xor_of_bases(&layout.register, register as u32)));
                 let address = ir.element_ptr(ir.memory_type(elem), buffer, element);
                 ir.store(e.memory_form(elem, *value), address, elem.bytes());
             }

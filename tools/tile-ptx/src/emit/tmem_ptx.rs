@@ -18,7 +18,7 @@ use sched::{FunctionAttrs, Op, WarpRole};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use tileas::effects::BufferAccess;
-use tileas::layout::apply;
+use tileas::layout::xor_of_bases;
 use tileas::mma_sync_atoms::Operand;
 use tileas::tensor_memory::{LaneAtom, TensorAtom, TmemBit, TmemPosition, TmemSlice, WARP_BITS, instruction_extents};
 use tileas::wgmma_atoms::Matrix;
@@ -65,14 +65,14 @@ impl MmaScales<'_> {
     fn scale_positions(&self, [row, column]: [u32; 2], step: u32) -> [TmemPosition; 2] {
         let block = step / self.block_elements;
         let elements = [row * self.a_scales.shape[2] + block, block * self.b_scales.shape[2] + column];
-        let spot =
+        let position =
             |(info, element): (&BufferInfo, u32)| info.tmem_position(element).expect("the verifier checks the positions of scales");
-        let mut both = [self.a_scales, self.b_scales].into_iter().zip(elements).map(spot);
+        let mut both = [self.a_scales, self.b_scales].into_iter().zip(elements).map(position);
         std::array::from_fn(|_| both.next().expect("there are two"))
     }
 }
 
-/// Number of blocks along K, each of which has a scale per row of A.
+/// Number of blocks along K. Each block has one scale for each row of A.
 fn scale_blocks_along_k(a_scales: &BufferInfo) -> u32 {
     a_scales.shape[2]
 }
@@ -270,10 +270,11 @@ impl<'c> Emitter<'c, '_> {
                         let a = with_offset("a", &a_register_type[1..], "$1", a_offset);
                         let a = if in_memory { a.to_string() } else { format!("[{a}]") };
                         let scale_operands = mma_scales.as_ref().map_or(String::new(), |scales| {
-                            let [a_spot, b_spot] = scales.scale_positions([row, column], step);
-                            let word_parts = [a_spot.part, b_spot.part];
+                            let [a_position, b_position] = scales.scale_positions([row, column], step);
+                            let word_parts = [a_position.part, b_position.part];
                             let descriptor = descriptor | TensorAtom::scales_descriptor(scales.a_scales.elem.carrier(), word_parts);
-                            let [sa, sb] = [a_spot, b_spot].map(|spot| (spot.column | spot.part << SCALE_BYTE_SHIFT).cast_signed());
+                            let [sa, sb] = [a_position, b_position]
+                                .map(|position| (position.column | position.part << SCALE_BYTE_SHIFT).cast_signed());
                             let _ = write!(text, "mov.b32 form, {descriptor};\n\tadd.s32 sa, $4, {sa};\n\tadd.s32 sb, $5, {sb};\n\t");
                             ", [sa], [sb]".into()
                         });
@@ -311,7 +312,8 @@ impl<'c> Emitter<'c, '_> {
                 transposed: false,
             };
         }
-        let matrix = Matrix::of(info, operand, transposed).expect("the verifier checks that a descriptor can express its position");
+        let matrix =
+            Matrix::from_buffer(info, operand, transposed).expect("the verifier checks that a descriptor can express its position");
         let start = ir.add(self.buffer_start(buffer), ir.const32(self.function.attrs.placements[buffer].offset));
         let address_units = ir.and(ir.shr(start, ir.const32(DESCRIPTOR_UNIT_BITS), false), ir.const32(ADDRESS_BITS));
         let start = ir.or(ir.resize(address_units, ir.i64(), false), ir.const64(matrix.tensor_descriptor()));
@@ -325,7 +327,8 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let (elem, layout) = (self.elem(result), self.layout(result));
         let info = &self.function.attrs.program.buffers[buffer];
-        let slice = TmemSlice::of(&info.shape, self.ty(result).shape(), from).expect("the verifier checks that the slice exists");
+        let slice =
+            TmemSlice::from_extents(&info.shape, self.ty(result).shape(), from).expect("the verifier checks that the slice exists");
         let address = self.lanes_address(buffer, &slice, &layout);
         let tmem_moves = plan_tmem_moves(info, &slice, atom, &layout, self.max_move_registers());
         let mut words: BTreeMap<u32, Val<'c>> = BTreeMap::new();
@@ -367,7 +370,7 @@ impl<'c> Emitter<'c, '_> {
                 }
             })
             .collect();
-        self.set(result, registers);
+        self.set_registers(result, registers);
     }
 
     /// Emits the `tcgen05.st` instructions that store a tile to a slice of a buffer.
@@ -375,10 +378,11 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let (elem, layout) = (self.elem(x), self.layout(x));
         let info = &self.function.attrs.program.buffers[buffer];
-        let slice = TmemSlice::of(&info.shape, self.ty(x).shape(), from).expect("the verifier checks that the slice exists");
+        let slice =
+            TmemSlice::from_extents(&info.shape, self.ty(x).shape(), from).expect("the verifier checks that the slice exists");
         let address = self.lanes_address(buffer, &slice, &layout);
         let mut elements_of_word: BTreeMap<u32, BTreeMap<u32, Val<'c>>> = BTreeMap::new();
-        for (register, value) in self.get(x).iter().enumerate() {
+        for (register, value) in self.registers_of(x).iter().enumerate() {
             let (word, position_in_word) = tmem_word_of(info, &slice, &layout, register as u32);
             elements_of_word.entry(word).or_default().insert(position_in_word, self.memory_form(elem, *value));
         }
@@ -410,17 +414,17 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn tmem_scale(&mut self, by: Value, buffer: Buffer, zero_init: Value, atom: &LaneAtom) {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
-        let (factor_layout, factors) = (self.layout(by), self.get(by).to_vec());
+        let (factor_layout, factors) = (self.layout(by), self.registers_of(by).to_vec());
         let (layout, _) =
             atom.full_and_row_layouts(info, factor_layout.warp.len()).expect("the verifier checks that the atom reaches all");
-        let slice = TmemSlice::of(&info.shape, &info.shape, 0).expect("a buffer is a slice of itself");
+        let slice = TmemSlice::from_extents(&info.shape, &info.shape, 0).expect("a buffer is a slice of itself");
         let column_bits = info.shape.last().map_or(0, |columns| columns.trailing_zeros());
         let factor_of_row: BTreeMap<u32, Val<'c>> = factors
             .iter()
             .enumerate()
-            .map(|(register, factor)| (apply(&factor_layout.register, register as u32), *factor))
+            .map(|(register, factor)| (xor_of_bases(&factor_layout.register, register as u32), *factor))
             .collect();
-        let factor_of_register = |register: u32| factor_of_row[&(apply(&layout.register, register) >> column_bits)];
+        let factor_of_register = |register: u32| factor_of_row[&(xor_of_bases(&layout.register, register) >> column_bits)];
         let factor_of_word: BTreeMap<u32, Val<'c>> = (0..layout.registers() as u32)
             .map(|register| (tmem_word_of(info, &slice, &layout, register).0, factor_of_register(register)))
             .collect();
@@ -526,9 +530,9 @@ fn column_of(info: &BufferInfo, element: u32) -> u32 {
 /// For a register of a warp's first thread: the TMEM offset of the word with the register's element, and the element's position in
 /// the word.
 fn tmem_word_of(info: &BufferInfo, slice: &TmemSlice, layout: &Layout, register: u32) -> (u32, u32) {
-    let element = slice.buffer_element(apply(&layout.register, register));
-    let spot = info.tmem_position(element).expect("the verifier checks that every element has a position");
-    (spot.lane * TMEM_LANE_STRIDE + spot.column, spot.part)
+    let element = slice.buffer_element(xor_of_bases(&layout.register, register));
+    let position = info.tmem_position(element).expect("the verifier checks that every element has a position");
+    (position.lane * TMEM_LANE_STRIDE + position.column, position.part)
 }
 
 /// The shape, repeat count and type in the name of a load or store instruction.

@@ -12,7 +12,7 @@ use inkwell::IntPredicate;
 use inkwell::values::{IntValue, PointerValue};
 use numerics::arith::Rounding;
 use numerics::float::{self, OverflowResult};
-use tileas::layout::{Strides, apply};
+use tileas::layout::{Strides, xor_of_bases};
 use tileas::{CopyAtom, Layout, Type};
 
 impl<'c> Emitter<'c, '_> {
@@ -45,7 +45,7 @@ impl<'c> Emitter<'c, '_> {
                 let memory = self.strided_memory(*memref);
                 for (size, result) in memory.sizes.iter().zip(results) {
                     let ty = ir.elem_type(self.elem(*result)).into_int_type();
-                    self.set(*result, vec![ir.resize(*size, ty, true).into()]);
+                    self.set_registers(*result, vec![ir.resize(*size, ty, true).into()]);
                 }
             }
             Core::ViewShape { view } => {
@@ -56,7 +56,7 @@ impl<'c> Emitter<'c, '_> {
                     let size = ir.resize(memory.sizes[view.dim_map[t] as usize], ty, true);
                     let step = u64::from(view.kind.step(&view.tile, t));
                     let tile_count = ir.div(ir.add(size, ty.const_int(step - 1, false)), ty.const_int(step, false), false);
-                    self.set(*result, vec![tile_count.into()]);
+                    self.set_registers(*result, vec![tile_count.into()]);
                 }
             }
             _ => unreachable!("called for ops on views only"),
@@ -78,7 +78,7 @@ impl<'c> Emitter<'c, '_> {
                 let window = self.window_of(op, *view, index, in_bounds, &self.layout(results[0]))?.with_versioned_path(*versioned);
                 let window = Window { stepwise: self.is_in_loop(), ..window };
                 let registers = self.load_window(&window, results[0], 1 << vector_bits, *order);
-                self.set(results[0], registers);
+                self.set_registers(results[0], registers);
                 self.set_token(results[1]);
             }
             tileas::Op::StoreView {
@@ -133,7 +133,7 @@ impl<'c> Emitter<'c, '_> {
             for first in (0..layout.registers()).step_by(width) {
                 let (ptr, inside) = e.element_place(window, &layout, first);
                 e.emit_guarded(e.conjunction(inside, is_representative), &[], |e| {
-                    e.store_elements(elem, ptr, &e.get(tile)[first..first + width], order);
+                    e.store_elements(elem, ptr, &e.registers_of(tile)[first..first + width], order);
                     Vec::new()
                 });
             }
@@ -150,7 +150,7 @@ impl<'c> Emitter<'c, '_> {
             for register in 0..layout.registers() {
                 let (ptr, inside) = e.element_place(window, &layout, register);
                 e.emit_guarded(e.conjunction(inside, is_representative), &[], |e| {
-                    e.atomic_instruction(&atomic, elem, order, ptr, &[e.get(tile)[register]]);
+                    e.atomic_instruction(&atomic, elem, order, ptr, &[e.registers_of(tile)[register]]);
                     Vec::new()
                 });
             }
@@ -243,20 +243,22 @@ impl<'c> Emitter<'c, '_> {
         }
         let elem = Elem::Scalar(ty.memref.elem);
         let base = self.element_address(elem, memory.base, offset);
-        let strides = Strides::of(&ty.tile);
+        let strides = Strides::for_shape(&ty.tile);
         Ok(Window { base, elem, strides, dims, padding: ty.padding, versioned: false, stepwise: false })
     }
 
     /// The row index of each register of a gathered tile. Each thread has the indices that it needs, because the layout of the
     /// index tile is the gathered tile's layout, projected to this dimension.
     fn gathered_rows(&self, op: OpId, index: Value, layout: &Layout, tile: &[u32], dim: usize) -> Result<Vec<IntValue<'c>>> {
-        let strides = Strides::of(tile);
+        let strides = Strides::for_shape(tile);
         let index_registers = layout.renaming(&self.layout(index), |element| strides.coordinate(element, dim));
         let index_registers = index_registers.ok_or_else(|| {
             Diagnostic::invalid("PX006", "the indices of a gathered tile are not in the threads that need them".to_string())
                 .at_loc(&self.envelope.debug, self.function.body.ops[op].loc)
         })?;
-        let row = |register: usize| self.get(index)[if common::fault_injected("ptx.rows") { 0 } else { register }].into_int_value();
+        let row = |register: usize| {
+            self.registers_of(index)[if common::fault_injected("ptx.rows") { 0 } else { register }].into_int_value()
+        };
         Ok(index_registers.into_iter().map(row).collect())
     }
 
@@ -269,7 +271,7 @@ impl<'c> Emitter<'c, '_> {
         register: usize,
     ) -> (PointerValue<'c>, Option<IntValue<'c>>) {
         let ir = self.ir;
-        let element = apply(&layout.register, register as u32);
+        let element = xor_of_bases(&layout.register, register as u32);
         let register_coordinate = |t: usize| window.strides.coordinate(element, t);
         let mut is_inside = None;
         for (t, dim) in window.dims.iter().enumerate().filter(|(_, dim)| dim.checked) {
@@ -295,7 +297,7 @@ impl<'c> Emitter<'c, '_> {
     /// The base pointer for a register's element, and the offset of the element from it, in elements.
     fn base_and_offset(&self, window: &Window<'c>, layout: &Layout, register: usize) -> (PointerValue<'c>, Option<IntValue<'c>>) {
         let ir = self.ir;
-        let element = apply(&layout.register, register as u32);
+        let element = xor_of_bases(&layout.register, register as u32);
         let register_coordinate = |t: usize| window.strides.coordinate(element, t);
         let (mut base, mut offset) = (window.base, None);
         for (t, dim) in window.dims.iter().enumerate() {

@@ -13,7 +13,7 @@ use base::diag::Result;
 use base::ir::Op as OpId;
 use inkwell::values::IntValue;
 use std::fmt::Write as _;
-use tileas::layout::{Strides, apply};
+use tileas::layout::{Strides, xor_of_bases};
 use tileas::mma_sync_atoms::Operand;
 use tileas::wgmma_atoms::{GroupAtom, INSTRUCTION_ROWS, MAX_COLUMNS, Matrix};
 use tileas::{Buffer, MmaOperand};
@@ -40,7 +40,7 @@ impl<'c> Emitter<'c, '_> {
         let MmaOperand::Memory { buffer: right_buffer, transposed: right_transposed, .. } = rhs else {
             return Err(self.unsupported(op));
         };
-        let (layout, strides) = (self.layout(*acc), Strides::of(self.ty(*acc).shape()));
+        let (layout, strides) = (self.layout(*acc), Strides::for_shape(self.ty(*acc).shape()));
         let rank = strides.bits.len();
         let [row_of, column_of] = [rank - 2, rank - 1].map(|dim| move |strides: &Strides, at: u32| strides.coordinate(at, dim));
         let buffers = &self.function.attrs.program.buffers;
@@ -51,7 +51,7 @@ impl<'c> Emitter<'c, '_> {
                 });
                 (Some(a), Vec::new(), buffers[*buffer].elem)
             }
-            MmaOperand::Registers(value) => (None, self.ir.pack_words(self.get(*value)), self.elem(*value)),
+            MmaOperand::Registers(value) => (None, self.ir.pack_words(self.registers_of(*value)), self.elem(*value)),
         };
         let b = self.shared_operand(*right_buffer, Operand::B, *right_transposed, |matrix| {
             layout.warp[2..].iter().map(|basis| matrix.start(column_of(&strides, *basis), 0)).collect()
@@ -59,8 +59,8 @@ impl<'c> Emitter<'c, '_> {
         let elem = self.elem(*acc);
         let zero_init = zero_init.map(|zero_init| self.scalar_value(zero_init).into_int_value());
         let accumulators = match zero_init.and_then(|zero_init| zero_init.get_zero_extended_constant()) {
-            Some(1) => self.get(*acc).iter().map(|sum| self.ir.poison_like(*sum)).collect(),
-            _ => self.get(*acc).to_vec(),
+            Some(1) => self.registers_of(*acc).iter().map(|sum| self.ir.poison_like(*sum)).collect(),
+            _ => self.registers_of(*acc).to_vec(),
         };
         let words = if atom.acc.bits() == 32 { accumulators.clone() } else { self.ir.pack_words(&accumulators) };
         let elements_per_word = accumulators.len() / words.len();
@@ -76,7 +76,7 @@ impl<'c> Emitter<'c, '_> {
         let mut sequence = WgmmaSequence::new(kind, atom, words.len(), left_words.len(), a.is_some());
         for step in (0..k_extent).step_by(atom.k as usize) {
             for first in (0..accumulators.len()).step_by(accumulators_per_instruction) {
-                let first_element = apply(&layout.register, first as u32);
+                let first_element = xor_of_bases(&layout.register, first as u32);
                 let (row, column) = (row_of(&strides, first_element), column_of(&strides, first_element));
                 let left_operand = match &a {
                     Some(a) => LeftOperand::SharedOperand { offset: a.matrix.start(row, step), transposed: !a.matrix.along_depth },
@@ -104,7 +104,7 @@ impl<'c> Emitter<'c, '_> {
         } else {
             new_words.into_iter().flat_map(|word| self.ir.unpack_word(word, elem)).collect()
         };
-        self.set(result, new_words);
+        self.set_registers(result, new_words);
         Ok(())
     }
 
@@ -114,9 +114,10 @@ impl<'c> Emitter<'c, '_> {
         if !accumulators.is_empty() && accumulators.iter().all(|sum| self.awaited_accumulators.contains(sum)) {
             return;
         }
-        let results = self.wait_for_accumulators(pending, accumulators.iter().map(|sum| self.get(*sum).to_vec()).collect());
+        let results =
+            self.wait_for_accumulators(pending, accumulators.iter().map(|sum| self.registers_of(*sum).to_vec()).collect());
         for (sum, registers) in accumulators.iter().zip(results) {
-            self.set(*sum, registers);
+            self.set_registers(*sum, registers);
         }
     }
 
@@ -170,7 +171,8 @@ impl<'c> Emitter<'c, '_> {
     ) -> SharedOperand<'c> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
-        let matrix = Matrix::of(info, operand, transposed).expect("the verifier checks that a descriptor can express its position");
+        let matrix =
+            Matrix::from_buffer(info, operand, transposed).expect("the verifier checks that a descriptor can express its position");
         let buffer_offset = ir.const32(self.function.attrs.placements[buffer].offset);
         let thread_bases: Vec<u32> = [0; 7].into_iter().chain(warp_group_bases(&matrix)).collect();
         let start = ir.add(ir.add(self.buffer_start(buffer), buffer_offset), self.xor_of_bases(self.thread_index, &thread_bases));

@@ -20,7 +20,7 @@
 //! Inner loops are rewritten first, so that the rewritten inner loop is part of an iteration of the outer loop.
 
 use crate::buffer_accesses::{BufferTouch, touches};
-use crate::graph::{address_slice, loops, region_of};
+use crate::graph::{address_slice, for_body, loops};
 use crate::tma_pipelines::{self, CopyGroup, TmaCopy};
 use crate::{tmem_pipelines, wgmma_in_flight};
 use base::ir::{Op as OpId, Operation};
@@ -87,7 +87,7 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], has_produ
     let all_loops = loops(function);
     let plan = |schedule: &LoopSchedule| {
         let for_op = all_loops[schedule.index as usize];
-        (for_op, PipelinePlan::of(function, for_op, schedule, has_producer_warp))
+        (for_op, PipelinePlan::build(function, for_op, schedule, has_producer_warp))
     };
     let plans: Vec<(OpId, PipelinePlan)> = schedules.iter().map(plan).collect();
     for (for_op, plan) in plans.into_iter().rev() {
@@ -117,7 +117,7 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], has_produ
 
 /// Returns the loops and conditions around a loop, outermost first.
 fn enclosing_ops(function: &Function, for_op: OpId) -> Vec<OpId> {
-    let nesting = RegionNesting::of(&function.body, function.region);
+    let nesting = RegionNesting::analyse(&function.body, function.region);
     let mut enclosing_ops: Vec<OpId> = std::iter::successors(nesting.parent(for_op), |op| nesting.parent(*op)).collect();
     enclosing_ops.reverse();
     enclosing_ops
@@ -127,7 +127,7 @@ fn enclosing_ops(function: &Function, for_op: OpId) -> Vec<OpId> {
 struct Copy {
     op: OpId,
     /// The prefetch distance in iterations.
-    ahead: u32,
+    prefetch_distance: u32,
     buffer: Buffer,
     /// The ops that compute the address of the copy, or `None` if the copy is not moved to another iteration.
     slice: Option<Vec<OpId>>,
@@ -139,10 +139,11 @@ struct PipelinePlan {
     order: Vec<OpId>,
     /// The copies that threads issue, in the order of the schedule.
     copies: Vec<Copy>,
-    /// The TMA copies, and the groups in which they fill pipelines.
+    /// The TMA copies.
     tma_copies: Vec<Copy>,
+    /// The groups in which the TMA copies fill pipelines.
     groups: Vec<CopyGroup>,
-    /// Whether threads or MMAs used the memory of these pipelines before the loop.
+    /// Whether threads or MMAs used the memory of the pipelines of `groups` before the loop.
     memory_used_before: bool,
     /// The pipeline by which threads signal the producer warp that the memory is free.
     signalled_by: Option<Pipeline>,
@@ -156,9 +157,10 @@ struct PipelinePlan {
 }
 
 impl PipelinePlan {
-    fn of(function: &mut Function, for_op: OpId, schedule: &LoopSchedule, has_producer_warp: bool) -> PipelinePlan {
+    /// Decides how to rewrite a loop, and adds the pipelines of its TMA copies to the function.
+    fn build(function: &mut Function, for_op: OpId, schedule: &LoopSchedule, has_producer_warp: bool) -> PipelinePlan {
         let body = &function.body;
-        let ops = &body.blocks[body.block_of(region_of(function, for_op))].ops;
+        let ops = &body.blocks[body.block_of(for_body(function, for_op))].ops;
         let mut entries = schedule.entries.clone();
         entries.sort_by_key(|entry| (entry.cycle, entry.op));
         let order: Vec<OpId> = entries.iter().map(|entry| ops[entry.op as usize]).collect();
@@ -166,20 +168,21 @@ impl PipelinePlan {
         let copy_of_entry = |entry: &sched::ScheduleEntry| {
             let op = ops[entry.op as usize];
             let buffer = body.ops[op].kind.effects().copied_to()?;
-            let ahead = last_stage - entry.stage;
-            Some(Copy { op, ahead, buffer, slice: address_slice(function, for_op, op).ok() })
+            let prefetch_distance = last_stage - entry.stage;
+            Some(Copy { op, prefetch_distance, buffer, slice: address_slice(function, for_op, op).ok() })
         };
         let all_copies: Vec<Copy> = entries.iter().filter_map(copy_of_entry).collect();
         // If a copy's buffer has more than one stage, a producer warp may issue the copy ahead.
-        let may_run_ahead = all_copies.iter().any(|copy| copy.ahead > 0 || function.attrs.placements[copy.buffer].depth > 1);
-        let block = body.block_of(region_of(function, for_op));
+        let may_run_ahead =
+            all_copies.iter().any(|copy| copy.prefetch_distance > 0 || function.attrs.placements[copy.buffer].depth > 1);
+        let block = body.block_of(for_body(function, for_op));
         let in_flight = if may_run_ahead && schedule.in_flight { wgmma_in_flight::mmas(function, block) } else { Vec::new() };
         let (mut tma_copies, copies): (Vec<Copy>, Vec<Copy>) =
             all_copies.into_iter().partition(|copy| tma_pipelines::buffer_filled_by_tma(&body.ops[copy.op].kind).is_some());
         // A copy that depends on more than the loop counter stays where it is, and the hazard checker reports it.
         tma_copies.retain(|copy| copy.slice.is_some());
         // With TMA, only one thread tests whether there is a copy to issue. This costs less than emitting the code twice.
-        let emitted_once = !tma_copies.is_empty() || matrix_instructions(function, for_op) > MAX_MMAS_OF_REPEATED_BODY;
+        let emitted_once = !tma_copies.is_empty() || mma_sync_instructions(function, for_op) > MAX_MMAS_OF_REPEATED_BODY;
         let first_mma =
             |buffer| order.iter().copied().find(|op| tmem_pipelines::mma_operands(&body.ops[*op].kind).contains(&Some(buffer)));
         let reads = |op: &OpId, copy: &Copy| {
@@ -191,8 +194,9 @@ impl PipelinePlan {
         };
         let alternating = tma_pipelines::filled_alternately(function, block);
         let tma_copy = |copy: &Copy| {
-            let (alternating, mma) = (alternating.contains(&copy.buffer), first_mma(copy.buffer));
-            TmaCopy { op: copy.op, buffer: copy.buffer, ahead: copy.ahead, alternating, mma, mmas_before: mmas_before(copy) }
+            let &Copy { op, prefetch_distance, buffer, .. } = copy;
+            let (alternating, mma) = (alternating.contains(&buffer), first_mma(buffer));
+            TmaCopy { op, buffer, prefetch_distance, alternating, mma, mmas_before: mmas_before(copy) }
         };
         let described_copies: Vec<TmaCopy> = tma_copies.iter().map(tma_copy).collect();
         let groups = tma_pipelines::group_copies(&mut function.attrs, &described_copies);
@@ -201,8 +205,9 @@ impl PipelinePlan {
         let signalled_by =
             (memory_used_before && has_producer_warp).then(|| tma_pipelines::add_signal_only_pipeline(&mut function.attrs));
         // A copy for the next iteration must not be issued late in an iteration, because its data would arrive too late.
-        let is_early_enough =
-            |entry: &&sched::ScheduleEntry| 2 * entry.cycle <= schedule.interval || tma_copies.iter().all(|copy| copy.ahead != 1);
+        let is_early_enough = |entry: &&sched::ScheduleEntry| {
+            2 * entry.cycle <= schedule.interval || tma_copies.iter().all(|copy| copy.prefetch_distance != 1)
+        };
         let body = &function.body;
         let mmas = entries.iter().filter(is_early_enough).map(|entry| ops[entry.op as usize]);
         let mut mmas = mmas.filter(|op| in_flight.is_empty() && wgmma_in_flight::has_32_bit_accumulator(body, *op));
@@ -211,19 +216,19 @@ impl PipelinePlan {
     }
 
     /// The largest prefetch distance of the loop's copies, in iterations.
-    fn max_ahead(&self) -> u32 {
-        self.copies.iter().chain(&self.tma_copies).map(|copy| copy.ahead).max().unwrap_or(0)
+    fn max_prefetch_distance(&self) -> u32 {
+        self.copies.iter().chain(&self.tma_copies).map(|copy| copy.prefetch_distance).max().unwrap_or(0)
     }
 
     /// Indices of the copies that are issued in an earlier iteration.
-    fn copies_ahead(&self) -> Vec<usize> {
-        (0..self.copies.len()).filter(|i| self.copies[*i].ahead > 0).collect()
+    fn prefetched_copies(&self) -> Vec<usize> {
+        (0..self.copies.len()).filter(|i| self.copies[*i].prefetch_distance > 0).collect()
     }
 
     /// Returns how many copy groups may be unfinished when an op needs a copy's data, after `issued` groups of the same iteration.
     /// Relies on the constant group count.
     fn pending_groups(&self, copy: usize, issued: usize) -> u32 {
-        let groups = self.copies[copy].ahead as usize * self.copies.len() + issued;
+        let groups = self.copies[copy].prefetch_distance as usize * self.copies.len() + issued;
         (groups - copy - 1) as u32 + u32::from(common::fault_injected("sched.wait"))
     }
 }
@@ -256,7 +261,7 @@ struct LoopRewriter<'a> {
 
 /// The stage to read and the stage to fill, for copies with the same prefetch distance and depth.
 struct StageCursor {
-    ahead: u32,
+    prefetch_distance: u32,
     depth: u32,
     read_stage: Value,
     fill_stage: Value,
@@ -275,7 +280,7 @@ struct LoopFrame {
     unsigned: bool,
     step: Value,
     upper: Value,
-    /// For each prefetch distance, `step` times that many iterations.
+    /// Maps each prefetch distance, in iterations, to the distance times `step`.
     distances: BTreeMap<u32, Value>,
     region: Region,
 }
@@ -295,7 +300,7 @@ impl LoopRewriter<'_> {
         let stage_cursors = self.stage_cursors();
         let positions = if carried.is_empty() { self.emit_first_positions() } else { carried };
         // The steady loop ends where the copies of the largest distance have no iteration left to fetch.
-        let steady_end = match frame.distances.get(&self.plan.max_ahead()) {
+        let steady_end = match frame.distances.get(&self.plan.max_prefetch_distance()) {
             Some(&distance) if !self.plan.emitted_once => {
                 let end = self.emit_binary(Binary::SubI { overflow: Overflow::None }, upper, distance, &frame.index.clone());
                 self.emit_core(Core::Select { cond: has_fetch, yes: end, no: lower }, frame.index.clone())
@@ -305,7 +310,7 @@ impl LoopRewriter<'_> {
         let stages = stage_cursors.iter().flat_map(|stage_cursor| [stage_cursor.read_stage, stage_cursor.fill_stage]);
         let position_values = positions.iter().flat_map(|position| [position.stage, position.phase]);
         let carried: Vec<Value> = init.iter().copied().chain(stages).chain(position_values).chain([lower]).collect();
-        let is_one_part = self.plan.emitted_once || self.plan.max_ahead() == 0;
+        let is_one_part = self.plan.emitted_once || self.plan.max_prefetch_distance() == 0;
         let first_part = if is_one_part { LoopPart::Full } else { LoopPart::Steady };
         let mut results = self.emit_part(&frame, first_part, [lower, steady_end], &carried, &stage_cursors);
         if !is_one_part {
@@ -341,15 +346,15 @@ impl LoopRewriter<'_> {
     }
 
     /// Emits the copies of the first iterations, each under the condition that its iteration exists. Returns the condition that the
-    /// iteration after these exists: after the prologue, the copies with the largest distance fetch it first. Fills in the
+    /// next iteration exists. After the prologue, the copies with the largest distance fetch that iteration first. Fills in the
     /// distances of `frame`.
     fn emit_prologue(&mut self, frame: &mut LoopFrame, lower: Value, positions: &[StagePhase]) -> Value {
-        let max_ahead = self.plan.max_ahead();
+        let max_prefetch_distance = self.plan.max_prefetch_distance();
         let mut exists = self.less_than(frame, lower, frame.upper);
         // Index of iteration `j`, and whether the iteration exists. The index of an existing iteration has not wrapped around.
         let mut iterations = vec![(lower, exists)];
         let mut distance = None;
-        for ahead in 1..=max_ahead {
+        for prefetch_distance in 1..=max_prefetch_distance {
             let (current, _) = *iterations.last().expect("the list starts with one iteration");
             let remaining = self.emit_binary(Binary::SubI { overflow: Overflow::None }, frame.upper, current, &frame.index.clone());
             let has_next = Core::Compare {
@@ -363,13 +368,13 @@ impl LoopRewriter<'_> {
             let next = if common::fault_injected("sched.prologue") { current } else { next };
             iterations.push((next, exists));
             let total_distance = distance.map_or(frame.step, |before| self.add(before, frame.step, &frame.index.clone()));
-            frame.distances.insert(ahead, total_distance);
+            frame.distances.insert(prefetch_distance, total_distance);
             distance = Some(total_distance);
         }
-        for prologue_step in 0..max_ahead {
-            // This step has the copies of the iteration that lies `max_ahead - prologue_step` iterations before the first one.
+        for prologue_step in 0..max_prefetch_distance {
+            // In the loop, these copies would be in iteration `prologue_step - max_prefetch_distance`, before the first iteration.
             for copy in &self.plan.copies {
-                if let Some(iteration) = (prologue_step + copy.ahead).checked_sub(max_ahead) {
+                if let Some(iteration) = (prologue_step + copy.prefetch_distance).checked_sub(max_prefetch_distance) {
                     let (index, exists) = iterations[iteration as usize];
                     let depth = self.depths[&copy.buffer];
                     let stage = (depth > 1).then(|| iteration % depth);
@@ -381,7 +386,7 @@ impl LoopRewriter<'_> {
                 self.emit_copy_commit();
             }
             for (at, group) in self.plan.groups.iter().enumerate() {
-                if let Some(iteration) = (prologue_step + group.ahead).checked_sub(max_ahead) {
+                if let Some(iteration) = (prologue_step + group.prefetch_distance).checked_sub(max_prefetch_distance) {
                     let (index, exists) = iterations[iteration as usize];
                     self.emit_if(exists, |rewriter| {
                         let position = match positions.get(at) {
@@ -399,10 +404,15 @@ impl LoopRewriter<'_> {
 
     /// Creates one stage cursor for all copies with the same prefetch distance and depth.
     fn stage_cursors(&mut self) -> Vec<StageCursor> {
-        let ahead = self.plan.copies.iter().filter(|copy| copy.ahead > 0);
-        let distances_and_depths: BTreeSet<(u32, u32)> = ahead.map(|copy| (copy.ahead, self.depths[&copy.buffer])).collect();
-        let stage_cursor =
-            |(ahead, depth)| StageCursor { ahead, depth, read_stage: self.i32_constant(0), fill_stage: self.i32_constant(ahead) };
+        let prefetched_copies = self.plan.copies.iter().filter(|copy| copy.prefetch_distance > 0);
+        let distances_and_depths: BTreeSet<(u32, u32)> =
+            prefetched_copies.map(|copy| (copy.prefetch_distance, self.depths[&copy.buffer])).collect();
+        let stage_cursor = |(prefetch_distance, depth)| StageCursor {
+            prefetch_distance,
+            depth,
+            read_stage: self.i32_constant(0),
+            fill_stage: self.i32_constant(prefetch_distance),
+        };
         distances_and_depths.into_iter().map(stage_cursor).collect()
     }
 
@@ -437,7 +447,7 @@ impl LoopRewriter<'_> {
             .iter()
             .zip(stages.chunks(2))
             .map(|(stage_cursor, pair)| StageCursor {
-                ahead: stage_cursor.ahead,
+                prefetch_distance: stage_cursor.prefetch_distance,
                 depth: stage_cursor.depth,
                 read_stage: pair[0],
                 fill_stage: pair[1],
@@ -451,7 +461,7 @@ impl LoopRewriter<'_> {
             self.body.ops[terminator].kind.operands().iter().map(|value| mapped(&map, *value)).collect();
         for stage_cursor in &stage_cursors {
             // If the multi-stage buffer has no stage to spare, the next stage to fill is the stage that this iteration reads.
-            let next_fill_stage = if stage_cursor.depth == stage_cursor.ahead + 1 {
+            let next_fill_stage = if stage_cursor.depth == stage_cursor.prefetch_distance + 1 {
                 stage_cursor.read_stage
             } else {
                 self.emit_next_stage(stage_cursor.fill_stage, stage_cursor.depth)
@@ -498,8 +508,8 @@ impl LoopRewriter<'_> {
         let mut ready = BTreeSet::new();
         for &op in &plan.order {
             if let Some(copy) = plan.copies.iter().find(|copy| copy.op == op) {
-                if copy.ahead > 0 && plan.in_flight.iter().any(|mma| mma.operand_buffers.contains(&copy.buffer)) {
-                    self.wait_for_copies(&plan.copies_ahead(), issued, &mut ready);
+                if copy.prefetch_distance > 0 && plan.in_flight.iter().any(|mma| mma.operand_buffers.contains(&copy.buffer)) {
+                    self.wait_for_copies(&plan.prefetched_copies(), issued, &mut ready);
                 }
                 self.emit_scheduled_copy(frame, part, copy, counter, stage_cursors, map);
                 if !common::fault_injected("sched.commit") {
@@ -509,7 +519,7 @@ impl LoopRewriter<'_> {
                 continue;
             }
             if let Some(copy) = plan.tma_copies.iter().find(|copy| copy.op == op) {
-                if copy.ahead == 0 {
+                if copy.prefetch_distance == 0 {
                     self.emit_scheduled_fill(frame, op, counter, positions, &mut filled_groups, map);
                 }
                 continue;
@@ -520,10 +530,10 @@ impl LoopRewriter<'_> {
             let needed: Vec<usize> = needed.collect();
             if needed.iter().any(|i| !ready.contains(i)) {
                 // One wait covers all copies fetched in earlier iterations.
-                let all: Vec<usize> = needed.iter().copied().chain(plan.copies_ahead()).collect();
+                let all: Vec<usize> = needed.iter().copied().chain(plan.prefetched_copies()).collect();
                 self.wait_for_copies(&all, issued, &mut ready);
             }
-            let read = needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.ahead > 0);
+            let read = needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.prefetch_distance > 0);
             self.read_stages = read.map(|copy| (copy.buffer, self.stage_cursor(stage_cursors, copy).read_stage)).collect();
             self.record_read_stages(positions, &filled_groups);
             for op in self.rewritten.get(&op).cloned().unwrap_or_else(|| vec![op]) {
@@ -560,7 +570,7 @@ impl LoopRewriter<'_> {
         let depth = self.depths[&copy.buffer];
         stage_cursors
             .iter()
-            .find(|stage_cursor| (stage_cursor.ahead, stage_cursor.depth) == (copy.ahead, depth))
+            .find(|stage_cursor| (stage_cursor.prefetch_distance, stage_cursor.depth) == (copy.prefetch_distance, depth))
             .expect("every prefetched copy has a stage cursor")
     }
 
@@ -600,23 +610,23 @@ impl LoopRewriter<'_> {
             map.insert(copy_token, token);
             return;
         }
-        if copy.ahead == 0 {
+        if copy.prefetch_distance == 0 {
             self.emit_copy(frame, copy, counter, None, 0, map);
             return;
         }
-        if part == LoopPart::Epilogue && copy.ahead == self.plan.max_ahead() {
+        if part == LoopPart::Epilogue && copy.prefetch_distance == self.plan.max_prefetch_distance() {
             return;
         }
         let stage_cursor = self.stage_cursor(stage_cursors, copy);
         let stage = (self.depths[&copy.buffer] > 1).then_some(stage_cursor.fill_stage);
-        let distance = frame.distances[&copy.ahead];
+        let distance = frame.distances[&copy.prefetch_distance];
         let fetch = |rewriter: &mut Self| {
             let index = if common::fault_injected("sched.distance") {
                 counter
             } else {
                 rewriter.add(counter, distance, &frame.index.clone())
             };
-            rewriter.emit_copy(frame, copy, index, stage, copy.ahead as i32, map);
+            rewriter.emit_copy(frame, copy, index, stage, copy.prefetch_distance as i32, map);
         };
         if part == LoopPart::Steady {
             fetch(self);
@@ -775,7 +785,7 @@ impl LoopRewriter<'_> {
 }
 
 /// Returns how many `mma.sync` instructions a warp executes in an iteration. An inner loop counts as one iteration.
-fn matrix_instructions(function: &Function, for_op: OpId) -> u32 {
+fn mma_sync_instructions(function: &Function, for_op: OpId) -> u32 {
     let body = &function.body;
     let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
     let mma_instructions = |op: OpId| match &body.ops[op].kind {
@@ -791,7 +801,7 @@ fn matrix_instructions(function: &Function, for_op: OpId) -> u32 {
         }
         _ => None,
     };
-    body.walk(region_of(function, for_op)).into_iter().filter_map(mma_instructions).sum()
+    body.walk(for_body(function, for_op)).into_iter().filter_map(mma_instructions).sum()
 }
 
 fn scalar_type(scalar: Scalar) -> Type {
@@ -817,7 +827,7 @@ pub(crate) fn drop_token(op: &mut Op) {
     }
 }
 
-/// Returns the value to which a map maps a value, or the value itself if the map does not contain it.
+/// Returns the new value of `value`, or `value` itself if the map does not contain it.
 pub(crate) fn mapped(map: &ValueMap, value: Value) -> Value {
     map.get(&value).copied().unwrap_or(value)
 }

@@ -118,7 +118,7 @@ impl LoopRewriter<'_> {
     /// Makes the enclosing ops forward the positions at which the loop ends. A terminator that control can reach without executing
     /// the loop forwards the positions with which its block starts.
     pub(super) fn forward_positions(&mut self, for_op: OpId, position_values: &[Value]) {
-        let nesting = RegionNesting::of(self.body, self.region);
+        let nesting = RegionNesting::analyse(self.body, self.region);
         let blocks = self.body.op_blocks();
         // The ops that contain the loop, from the outermost op to the loop itself.
         let path: Vec<OpId> = self.enclosing_ops.iter().copied().chain([for_op]).collect();
@@ -230,15 +230,15 @@ impl LoopRewriter<'_> {
             return;
         }
         let (group, position) = (&plan.groups[at], positions[at]);
-        if group.ahead == 0 {
+        if group.prefetch_distance == 0 {
             return self.emit_fill(frame, group, counter, position, 0, map);
         }
-        let distance = frame.distances[&group.ahead];
+        let distance = frame.distances[&group.prefetch_distance];
         let exists = self.emit_iteration_exists(frame, distance, counter);
         self.emit_if(exists, |rewriter| {
             let index = rewriter.add(counter, distance, &frame.index.clone());
-            let later_position = rewriter.emit_advanced(position, group.ahead, group.depth);
-            rewriter.emit_fill(frame, group, index, later_position, group.ahead as i32, map);
+            let later_position = rewriter.emit_advanced(position, group.prefetch_distance, group.depth);
+            rewriter.emit_fill(frame, group, index, later_position, group.prefetch_distance as i32, map);
         });
     }
 
@@ -252,7 +252,7 @@ impl LoopRewriter<'_> {
         map: &ValueMap,
     ) {
         let plan = self.plan;
-        for group in plan.groups.iter().filter(|group| group.ahead > 0) {
+        for group in plan.groups.iter().filter(|group| group.prefetch_distance > 0) {
             self.emit_scheduled_fill(frame, group.copies[0].0, counter, positions, filled_groups, map);
         }
     }

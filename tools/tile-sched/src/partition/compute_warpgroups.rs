@@ -75,7 +75,7 @@ impl ComputeGroups {
             match starts_with_exponentials(0)
                 && starts_with_exponentials(1)
                 && turns.is_sorted_by_key(|(_, warp_role)| *warp_role)
-                && self.is_loop(function, block)
+                && self.is_for_body(function, block)
             {
                 true => turn_ops.extend(turns),
                 // A role that never gets a turn in this block would block the other one, so give up alternation.
@@ -87,7 +87,7 @@ impl ComputeGroups {
     }
 
     /// Returns whether a block is the body of a `for` loop.
-    fn is_loop(&self, function: &Function, block: Block) -> bool {
+    fn is_for_body(&self, function: &Function, block: Block) -> bool {
         let body = &function.body;
         let mut loop_bodies =
             body.walk(function.region).into_iter().filter_map(|op| body.ops[op].kind.core().and_then(Core::for_body));

@@ -22,7 +22,7 @@ pub(super) fn check(function: &Function) -> Result<(), &'static str> {
         return Err("it returns from a loop");
     }
     // Each early return nests the ops after it one level deeper, and a warp role is one more level.
-    match OpParents::of(body, function.region).deepest + (early_returns.len() as u32) < MAX_NESTED {
+    match OpParents::analyse(body, function.region).deepest + (early_returns.len() as u32) < MAX_NESTED {
         true => Ok(()),
         false => Err("with its early returns as conditions, its ops would nest too deep"),
     }

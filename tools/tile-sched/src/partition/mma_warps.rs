@@ -33,8 +33,8 @@ pub(super) struct MmaWarps {
 impl MmaWarps {
     /// Returns two MMA warps, or the reason against two. The first warp issues the MMAs whose operands and accumulators no thread
     /// stores in the same iteration. The second warp issues the other MMAs.
-    pub(super) fn of(function: &Function) -> Result<MmaWarps, Reason> {
-        let loop_mmas = LoopMmas::of(function);
+    pub(super) fn find(function: &Function) -> Result<MmaWarps, Reason> {
+        let loop_mmas = LoopMmas::collect(function);
         let second_warp_mmas = loop_mmas.mmas.iter().filter(|mma| !loop_mmas.has_no_stored_operand(mma));
         let warps = MmaWarps {
             second_warp_accumulators: second_warp_mmas.map(|mma| mma.accumulators).collect(),
@@ -97,7 +97,8 @@ struct LoopMmas {
 }
 
 impl LoopMmas {
-    fn of(function: &Function) -> LoopMmas {
+    /// Collects the MMAs in loops and the operands that threads store there.
+    fn collect(function: &Function) -> LoopMmas {
         let (body, blocks) = (&function.body, function.body.op_blocks());
         let mut loop_mmas = LoopMmas { mmas: Vec::new(), stored: BTreeMap::new() };
         for op in body.walk(function.region) {

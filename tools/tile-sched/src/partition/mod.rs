@@ -51,9 +51,10 @@ pub(crate) enum FeatureChoice {
 
 impl FeatureChoice {
     /// The value of `--roles`: whether the function may be split into warp roles.
-    pub(crate) fn of(envelope: &Envelope) -> FeatureChoice {
+    pub(crate) fn from_envelope(envelope: &Envelope) -> FeatureChoice {
         FeatureChoice::from_option(envelope.options.get("roles"))
     }
+    /// Returns the choice for the value of an option: `on`, `off` or `auto`.
     fn from_option(word: Option<&str>) -> FeatureChoice {
         match word {
             Some("off") => FeatureChoice::Never,
@@ -73,9 +74,9 @@ pub(crate) struct RoleChoices {
 }
 
 impl RoleChoices {
-    pub(crate) fn of(envelope: &Envelope) -> RoleChoices {
+    pub(crate) fn from_envelope(envelope: &Envelope) -> RoleChoices {
         let overlap = FeatureChoice::from_option(envelope.options.get("overlap"));
-        RoleChoices { roles: FeatureChoice::of(envelope), overlap }
+        RoleChoices { roles: FeatureChoice::from_envelope(envelope), overlap }
     }
 }
 
@@ -152,7 +153,7 @@ fn warp_assignment(
     // Without a producer warp, the compute role could issue an alternating copy only after MMAs have read the data of the previous
     // copy. So the function is split if possible, even if too few registers are left.
     let choice = if tma_pipelines::has_alternating_copies(function) { choice.max(FeatureChoice::WherePossible) } else { choice };
-    let ctas = alloc::ctas_by_smem(&function.attrs, target).min(blocks(function, target));
+    let ctas = alloc::ctas_by_smem(&function.attrs, target).min(max_resident_ctas(function, target));
     role_registers::warp_assignment(function, mma_warps, ctas, (target, choice))
 }
 
@@ -166,7 +167,7 @@ fn mma_warp_assignment(
     let with_one_warp = warp_assignment(function, &MmaWarps::default(), target, roles)?;
     let mma_warps = match overlap {
         FeatureChoice::Never => Err("--overlap=off".into()),
-        _ => MmaWarps::per_compute_role(function).or_else(|_| MmaWarps::of(function)),
+        _ => MmaWarps::per_compute_role(function).or_else(|_| MmaWarps::find(function)),
     };
     let with_two_warps = mma_warps.and_then(|mma_warps| {
         let with_two_warps = warp_assignment(function, &mma_warps, target, roles)?;
@@ -185,7 +186,7 @@ fn mma_warp_assignment(
 
 /// Returns the CTAs per SM for which registers suffice, but at least the author's occupancy hint. With tensor memory MMAs the
 /// accumulators take no registers, so the number of TMEM columns decides.
-pub(crate) fn blocks(function: &Function, target: Target) -> u32 {
+pub(crate) fn max_resident_ctas(function: &Function, target: Target) -> u32 {
     match tmem_pipelines::has_mma(function) {
         true => tmem_alloc::ctas_by_tmem(function, target),
         false => role_registers::ctas_by_registers(function, target).max(function.attrs.program.occupancy.unwrap_or(1)),
@@ -208,14 +209,14 @@ pub(crate) fn has_warp_assignment(function: &Function, target: Target, choice: F
 }
 
 /// Returns whether threads have the registers that they need if this many CTAs are resident.
-pub(crate) fn has_registers(function: &Function, blocks: u32, target: Target) -> bool {
-    role_registers::warp_assignment(function, &MmaWarps::default(), blocks, (target, FeatureChoice::WherePossible))
+pub(crate) fn has_registers(function: &Function, ctas: u32, target: Target) -> bool {
+    role_registers::warp_assignment(function, &MmaWarps::default(), ctas, (target, FeatureChoice::WherePossible))
         .is_ok_and(|warp_assignment| warp_assignment.is_ample)
 }
 
 /// Returns whether threads have the registers that they need if this many CTAs are resident, without a producer warp.
-pub(crate) fn has_registers_without_roles(function: &Function, blocks: u32, target: Target) -> bool {
-    role_registers::has_registers_without_helpers(function, blocks, target)
+pub(crate) fn has_registers_without_roles(function: &Function, ctas: u32, target: Target) -> bool {
+    role_registers::has_registers_without_helpers(function, ctas, target)
 }
 
 /// Splits a function into warp roles.
@@ -228,7 +229,7 @@ pub(crate) fn run(
     early_returns::run(function);
     let (WarpAssignment { warp_roles: warp_assignment, resident_ctas, .. }, mma_warps, overlap) =
         mma_warp_assignment(function, target, choices)?;
-    let roles = Roles::of(function, &mma_warps);
+    let roles = Roles::assign(function, &mma_warps);
     let slices: Vec<Slice> = warp_assignment.iter().map(|(role, _)| Slice::of(&roles, *role)).collect::<Result<_, Reason>>()?;
     slices.iter().filter(|slice| !slice.role().computes()).try_for_each(|slice| op_roles::check_scalar_role(&roles, slice))?;
     let pipelines = assigned_pipelines(&roles, &warp_assignment);

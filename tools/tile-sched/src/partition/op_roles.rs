@@ -64,7 +64,8 @@ pub(super) struct Roles<'a> {
 }
 
 impl<'a> Roles<'a> {
-    pub(super) fn of(function: &'a Function, mma_warps: &'a MmaWarps) -> Roles<'a> {
+    /// Determines the roles of all ops of a function.
+    pub(super) fn assign(function: &'a Function, mma_warps: &'a MmaWarps) -> Roles<'a> {
         let body = &function.body;
         let ops = body.walk(function.region);
         let mut sources_of_writes = TokenSources::new(function);
@@ -174,6 +175,7 @@ impl<'a> Roles<'a> {
         }
     }
 
+    /// The MMA roles whose MMAs access the buffers of a pipeline.
     fn mma_roles(&self, pipeline: Pipeline) -> Vec<RoleKind> {
         let max_roles = if common::fault_injected("sched.follower") { 1 } else { usize::MAX };
         self.mma_roles.get(&pipeline).into_iter().flatten().take(max_roles).copied().map(RoleKind::Mma).collect()
@@ -229,20 +231,20 @@ pub(crate) struct TokenSources<'a> {
     /// The accesses that precede the followed tokens.
     pub(crate) accesses: BTreeSet<OpId>,
     /// Whether one of these accesses writes, or has a memory scope.
-    has_other_accesses: bool,
+    has_write_or_scoped_access: bool,
     /// Whether a followed token comes from an op through which the analysis cannot follow tokens. `accesses` is then incomplete.
     pub(crate) is_incomplete: bool,
 }
 
 impl<'a> TokenSources<'a> {
     pub(crate) fn new(function: &'a Function) -> TokenSources<'a> {
-        let nesting = RegionNesting::of(&function.body, function.region);
+        let nesting = RegionNesting::analyse(&function.body, function.region);
         TokenSources {
             function,
             nesting,
             seen: BTreeSet::new(),
             accesses: BTreeSet::new(),
-            has_other_accesses: false,
+            has_write_or_scoped_access: false,
             is_incomplete: false,
         }
     }
@@ -251,7 +253,7 @@ impl<'a> TokenSources<'a> {
     pub(crate) fn orders_after_loads_only(function: &'a Function, token: Value) -> bool {
         let mut sources = TokenSources::new(function);
         sources.follow(token);
-        !sources.has_other_accesses && !sources.is_incomplete
+        !sources.has_write_or_scoped_access && !sources.is_incomplete
     }
 
     /// Adds the accesses from which a token derives.
@@ -296,7 +298,8 @@ impl<'a> TokenSources<'a> {
             None => {
                 let access = kind.effects().global;
                 self.accesses.insert(op);
-                self.has_other_accesses |= access.is_none_or(|access| access.access_kind.writes() || access.order.scope.is_some());
+                self.has_write_or_scoped_access |=
+                    access.is_none_or(|access| access.access_kind.writes() || access.order.scope.is_some());
                 access.and_then(|access| access.token).into_iter().collect()
             }
         }

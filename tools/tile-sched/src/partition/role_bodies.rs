@@ -14,7 +14,7 @@ use tileas::layout::{Layout, LayoutId};
 /// Replaces the function's ops by one body per warp role, after the ops that the roles share.
 pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Arena<LayoutId, Layout>) {
     let entry = function.entry();
-    let nesting = RegionNesting::of(&function.body, function.region);
+    let nesting = RegionNesting::analyse(&function.body, function.region);
     let mut ops = std::mem::take(&mut function.body.blocks[entry].ops);
     let end = ops.pop().expect("a function returns at its end");
     let shared_ops = find_shared_ops(function, &ops, slices);
@@ -214,6 +214,7 @@ impl BodyWriter<'_> {
         region
     }
 
+    /// The role's copy of a value, or the value itself if it is shared.
     fn mapped(&self, value: Value) -> Value {
         self.map.get(&value).copied().unwrap_or(value)
     }

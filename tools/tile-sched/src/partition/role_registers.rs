@@ -29,7 +29,7 @@ const MIN_REGISTERS_BESIDE_ACCUMULATOR: u32 = 40;
 /// Registers per thread that `ptxas` needs in addition to the largest accumulator of a single MMA. A thread must start with at
 /// least these registers and those of that accumulator.
 const REGISTERS_BESIDE_MMA: u32 = 32;
-/// Allocation granularity of registers per thread.
+/// Allocation granularity of registers per thread: an SM allocates registers to a warp in units of 256.
 const REGISTER_GRANULARITY: u32 = 8;
 /// Largest number of CTAs per SM.
 const MAX_CTAS: u32 = 32;
@@ -75,7 +75,7 @@ pub(super) fn warp_assignment(
         ((before_move * (warps + WARP_GROUP)).saturating_sub(helper * WARP_GROUP) / warps & !(REGISTER_GRANULARITY - 1))
             .min(MAX_REGISTERS)
     };
-    let RegisterNeeds { tiles, largest_accumulator } = RegisterNeeds::of(function);
+    let RegisterNeeds { tiles, largest_accumulator } = RegisterNeeds::estimate(function);
     let needs = tiles + REGISTERS_BESIDE_ACCUMULATOR;
     let [normal, minimum] = HELPER_REGISTERS;
     let helper_registers = match () {
@@ -120,7 +120,7 @@ fn helper_roles(function: &Function, mma_warps: &MmaWarps) -> Vec<RoleKind> {
 pub(super) fn ctas_by_registers(function: &Function, target: Target) -> u32 {
     let (warps, needs) = (
         function.attrs.program.warps,
-        (RegisterNeeds::of(function).tiles + min_registers_without_accumulator(function)).min(MAX_REGISTERS),
+        (RegisterNeeds::estimate(function).tiles + min_registers_without_accumulator(function)).min(MAX_REGISTERS),
     );
     let has_capacity =
         |ctas: &u32| (budget::registers(target, warps * ctas, 1) & !(REGISTER_GRANULARITY - 1)).min(MAX_REGISTERS) >= needs;
@@ -130,7 +130,7 @@ pub(super) fn ctas_by_registers(function: &Function, target: Target) -> u32 {
 /// Returns whether threads have the registers that they need if this many CTAs are resident and all warps compute.
 pub(super) fn has_registers_without_helpers(function: &Function, ctas: u32, target: Target) -> bool {
     let registers = budget::registers(target, function.attrs.program.warps * ctas, 1) & !(REGISTER_GRANULARITY - 1);
-    registers.min(MAX_REGISTERS) >= RegisterNeeds::of(function).tiles + REGISTERS_BESIDE_ACCUMULATOR
+    registers.min(MAX_REGISTERS) >= RegisterNeeds::estimate(function).tiles + REGISTERS_BESIDE_ACCUMULATOR
 }
 
 /// Returns the minimum number of registers in addition to the accumulators. `mma.sync` also needs registers for its operands.
@@ -158,7 +158,8 @@ struct RegisterNeeds {
 }
 
 impl RegisterNeeds {
-    fn of(function: &Function) -> RegisterNeeds {
+    /// Estimates the registers from the accumulators, the loop-carried tiles and the tiles loaded from tensor memory.
+    fn estimate(function: &Function) -> RegisterNeeds {
         let body = &function.body;
         let ops = body.walk(function.region);
         let is_mma = |op: base::ir::Op| matches!(body.ops[op].kind, Op::Core(tileas::Op::Mma { .. }));

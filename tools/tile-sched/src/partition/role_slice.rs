@@ -25,7 +25,7 @@ impl Slice {
         let mut marker = SliceMarker {
             function,
             roles,
-            nesting: RegionNesting::of(&function.body, function.region),
+            nesting: RegionNesting::analyse(&function.body, function.region),
             slice: Slice { role, ops: BTreeSet::new(), values: BTreeSet::new() },
             work: Vec::new(),
             failure: None,

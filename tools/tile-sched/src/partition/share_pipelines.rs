@@ -9,7 +9,7 @@
 
 use super::FeatureChoice;
 use crate::buffer_accesses::touches;
-use crate::graph::region_of;
+use crate::graph::for_body;
 use crate::pipelining_options::pipelines_loops;
 use crate::{tma_pipelines, tmem_pipelines};
 use base::File;
@@ -36,15 +36,16 @@ struct FillingLoop {
 }
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
-    if pipelines_loops(&file.envelope)? && FeatureChoice::of(&file.envelope) != FeatureChoice::Never {
-        file.payload.functions.iter_mut().filter(|function| super::check(function).is_ok()).for_each(share);
+    if pipelines_loops(&file.envelope)? && FeatureChoice::from_envelope(&file.envelope) != FeatureChoice::Never {
+        file.payload.functions.iter_mut().filter(|function| super::check(function).is_ok()).for_each(share_buffers_of_loops);
     }
     Ok(())
 }
 
-fn share(function: &mut Function) {
+/// Makes each top-level loop use the buffers of the first loop with equal properties.
+fn share_buffers_of_loops(function: &mut Function) {
     let loops: Vec<FillingLoop> =
-        function.body.blocks[function.entry()].ops.iter().filter_map(|op| FillingLoop::of(function, *op)).collect();
+        function.body.blocks[function.entry()].ops.iter().filter_map(|op| FillingLoop::find(function, *op)).collect();
     let mut distinct: Vec<&FillingLoop> = Vec::new();
     for later in &loops {
         let Some(earlier) = distinct.iter().find(|earlier| earlier.filled == later.filled) else {
@@ -52,7 +53,7 @@ fn share(function: &mut Function) {
             continue;
         };
         let new_buffers: BTreeMap<Buffer, Buffer> = later.buffers.iter().copied().zip(earlier.buffers.iter().copied()).collect();
-        for op in function.body.walk(region_of(function, later.op)) {
+        for op in function.body.walk(for_body(function, later.op)) {
             replace_buffers(&mut function.body.ops[op].kind, &new_buffers);
         }
     }
@@ -76,17 +77,18 @@ fn is_loop(function: &Function, op: OpId) -> bool {
 /// The TMA copies of a loop's body, and the buffers that they fill.
 fn tma_copies(function: &Function, for_op: OpId) -> Vec<(OpId, Buffer)> {
     let body = &function.body;
-    let ops = &body.blocks[body.block_of(region_of(function, for_op))].ops;
+    let ops = &body.blocks[body.block_of(for_body(function, for_op))].ops;
     ops.iter().filter_map(|op| Some((*op, tma_pipelines::buffer_filled_by_tma(&body.ops[*op].kind)?))).collect()
 }
 
 impl FillingLoop {
-    fn of(function: &Function, op: OpId) -> Option<FillingLoop> {
+    /// Describes a loop whose filled buffers only its TMA copies and MMAs access. Returns `None` for every other op.
+    fn find(function: &Function, op: OpId) -> Option<FillingLoop> {
         if !is_loop(function, op) {
             return None;
         }
         let body = &function.body;
-        let ops = &body.blocks[body.block_of(region_of(function, op))].ops;
+        let ops = &body.blocks[body.block_of(for_body(function, op))].ops;
         let mmas: Vec<OpId> = ops.iter().copied().filter(|op| tmem_pipelines::is_mma(&body.ops[*op].kind)).collect();
         let (copies, buffers): (Vec<OpId>, Vec<Buffer>) = tma_copies(function, op).into_iter().unzip();
         let accesses = |op: OpId, buffer: Buffer| touches(&body.ops[op].kind).iter().any(|touch| touch.buffer() == buffer);

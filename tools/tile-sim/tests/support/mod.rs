@@ -1,5 +1,5 @@
-//! Kernels written in tests, and the outcomes of `tile-sim` on them.
-#![allow(dead_code, reason = "no test uses all of it")]
+//! Functions that run `tile-sim` on a kernel that a test writes, and return the outcome.
+#![allow(dead_code, reason = "each test file uses only some of the helpers")]
 
 pub(crate) mod registers;
 
@@ -7,13 +7,17 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// The outcome of a run of `tile-sim`.
 pub(crate) struct Outcome {
+    /// The exit code.
     pub(crate) code: i32,
+    /// The text on standard error.
     pub(crate) errors: String,
+    /// The text on standard output.
     pub(crate) printed: String,
     /// The contents of the only buffer, `out`, after the run.
     pub(crate) out: Vec<u8>,
-    /// The contents of `stats.json`, written by `--stats`.
+    /// The contents of `stats.json`, if the options contain `--stats stats.json`.
     pub(crate) stats: String,
 }
 
@@ -21,17 +25,20 @@ pub(crate) struct Outcome {
 pub(crate) struct Case<'a> {
     pub(crate) ptx: &'a str,
     pub(crate) grid: [u32; 3],
+    /// The contents of the buffer `out` before the run.
     pub(crate) buffer: Vec<u8>,
+    /// Additional options of `tile-sim`.
     pub(crate) options: &'a [&'a str],
-    /// Additional files in the kernel's directory.
+    /// The names and contents of additional files in the current directory of `tile-sim`.
     pub(crate) files: &'a [(&'a str, Vec<u8>)],
 }
 
-/// Address of the buffer `out`.
+/// The address of the buffer `out`.
 pub(crate) const BUFFER_ADDRESS: u64 = 65536;
 
-/// Returns a kernel with CTAs of `threads` threads, `shared` bytes of shared memory (`smem`) and one parameter, the address of a
-/// buffer. `%rd1` has this address, `%r1` the thread index and `%r2` the address of `smem`.
+/// Returns PTX of a kernel with CTAs of `threads` threads and with `shared` bytes of shared memory (`smem`). Its only parameter is
+/// the address of a buffer. Before `body`, the kernel loads this address into `%rd1`, the thread index into `%r1` and the address
+/// of `smem` into `%r2`.
 pub(crate) fn kernel(target: &str, threads: u32, shared: u32, body: &str) -> String {
     format!(
         ".version 9.0\n.target {target}\n.address_size 64\n.visible .global .align 4 .b8 unused[4];\n\
@@ -48,6 +55,7 @@ pub(crate) fn counting_words(count: u32) -> Vec<u8> {
 }
 
 impl Case<'_> {
+    /// Runs `tile-sim` on the launch in a new temporary directory.
     pub(crate) fn run(&self) -> Outcome {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -82,15 +90,17 @@ impl Case<'_> {
     }
 }
 
-/// Runs one CTA on a buffer of 1024 bytes that contains 0, 1, 2, … as words.
+/// Runs a grid of one CTA on a buffer of 1024 bytes that contains 0, 1, 2, … as words. Races are errors, unless `options`
+/// contains `--races`.
 pub(crate) fn run(ptx: &str, options: &[&str]) -> Outcome {
     let races: &[&str] = if options.contains(&"--races") { &[] } else { &["--races", "error"] };
     let options = [races, options].concat();
     Case { ptx, grid: [1, 1, 1], buffer: counting_words(256), options: &options, files: &[] }.run()
 }
 
-/// Checks that the program runs without error, and that it fails with a fault code after `good` is replaced by `bad`. `code` may
-/// list several codes, separated by `|`, if the interleaving of the warps decides which fault occurs.
+/// Checks that `tile-sim` runs the program without error. Replaces `good` by `bad` in the program, and checks that the run fails
+/// with the fault `code`. If the interleaving of the warps decides which fault occurs, `code` lists several codes, separated by
+/// `|`.
 pub(crate) fn check_rule(code: &str, ptx: &str, good: &str, bad: &str, options: &[&str]) -> Outcome {
     let correct = run(ptx, options);
     assert_eq!(correct.code, 0, "the correct program for {code}: {}", correct.errors);

@@ -1,4 +1,5 @@
-//! Register fragments with small integers in every type: fills the registers of 32 lanes and reads them back.
+//! Functions for tests of register fragments. They encode small integers in every operand type, fill the registers of the 32 lanes
+//! of a warp, and read registers back.
 
 use super::Case;
 
@@ -31,12 +32,13 @@ pub(crate) const E2M1_BYTE: Type = Type { name: "e2m1", bits: 8, numbers: [0, 2 
 pub(crate) const E2M1: Type = Type { name: "e2m1", bits: 4, numbers: [0, 2, 4, 5], sign: 8 };
 pub(crate) const U8: Type = Type { name: "u8", bits: 8, numbers: [0, 1, 2, 3], sign: 0 };
 pub(crate) const U4: Type = Type { name: "u4", bits: 4, numbers: [0, 1, 2, 3], sign: 0 };
-/// Single bits. The MMA combines two bits by AND or XOR and counts the ones.
+/// Single bits. The MMA combines two bits by AND or XOR, and counts the bits of the result that are 1.
 pub(crate) const B1: Type = Type { name: "b1", bits: 1, numbers: [0, 1, 0, 1], sign: 0 };
 pub(crate) const S8: Type = Type { name: "s8", bits: 8, numbers: [0, 1, 2, 3], sign: 0 };
 pub(crate) const S4: Type = Type { name: "s4", bits: 4, numbers: [0, 1, 2, 3], sign: 0 };
 
 impl Type {
+    /// Encodes an integer from -3 to 3.
     pub(crate) fn encode(self, value: i64) -> u64 {
         match (value < 0, self.name) {
             (true, "s8" | "s4") => value as u64 & (u64::MAX >> (64 - self.bits)),
@@ -55,8 +57,9 @@ impl Type {
     }
 }
 
-/// The contents of a register file: the registers of every lane, in words.
+/// The contents of the registers of a warp, in words. The registers of a lane are consecutive.
 pub(crate) struct Registers {
+    /// The number of registers of each lane.
     pub(crate) per_lane: usize,
     pub(crate) words: Vec<u32>,
 }
@@ -74,6 +77,7 @@ impl Registers {
             self.words[word + 1] |= (value >> 32) as u32;
         }
     }
+    /// Returns element `index` of a fragment that starts at the first register of a lane.
     pub(crate) fn get(words: &[u32], per_lane: usize, lane: usize, index: usize, bits: usize) -> u64 {
         let word = lane * per_lane + index * bits / 32;
         match bits {
@@ -91,7 +95,7 @@ pub(crate) fn words_of(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
 }
 
-/// Runs a kernel on a buffer of input words followed by the output words. Returns the output.
+/// Runs a kernel on a buffer that contains the input words and then `output` zeros. Returns the words after the input words.
 pub(crate) fn run_for_output(ptx: &str, input: &[u32], output: usize, grid: u32) -> Vec<u32> {
     let buffer = bytes_of(&[input, &vec![0; output]].concat());
     let outcome = Case { ptx, grid: [grid, 1, 1], buffer, options: &["--races", "error"], files: &[] }.run();
@@ -99,18 +103,22 @@ pub(crate) fn run_for_output(ptx: &str, input: &[u32], output: usize, grid: u32)
     words_of(&outcome.out)[input.len()..].to_vec()
 }
 
-/// Returns PTX that loads `count` registers from word `at` of `%rd2`. `store_registers` stores them to `%rd3`.
+/// Returns PTX that loads `count` words into the registers from `%r{first}` on. `%rd2` is the address of word 0, and the first
+/// loaded word is word `at`.
 pub(crate) fn load_registers(first: usize, count: usize, at: usize) -> String {
     (0..count).map(|n| format!("ld.global.b32 %r{}, [%rd2+{}];\n", first + n, 4 * (at + n))).collect()
 }
+/// Returns PTX that stores `count` registers from `%r{first}` on to consecutive words at the address in `%rd3`.
 pub(crate) fn store_registers(first: usize, count: usize) -> String {
     (0..count).map(|n| format!("st.global.b32 [%rd3+{}], %r{};\n", 4 * n, first + n)).collect()
 }
+/// Returns the PTX vector operand with `count` registers from `%r{first}` on.
 pub(crate) fn register_list(first: usize, count: usize) -> String {
     let names: Vec<String> = (first..first + count).map(|n| format!("%r{n}")).collect();
     format!("{{{}}}", names.join(", "))
 }
-/// Returns PTX that sets `%rd2` to the address of a thread's `input` words, and `%rd3` to the address of its `output` words.
+/// Returns PTX that sets `%rd2` to the address of the `input` words of a thread, and `%rd3` to the address of its `output` words.
+/// The buffer contains the input words of all threads before the output words.
 pub(crate) fn prologue(threads: usize, input: usize, output: usize) -> String {
     format!(
         "mul.lo.u32 %r3, %r1, {};\ncvt.u64.u32 %rd2, %r3;\nadd.s64 %rd2, %rd2, %rd1;\nmul.lo.u32 %r3, %r1, {};\n\
@@ -137,7 +145,7 @@ pub(crate) fn encode_f16(value: i64) -> u64 {
     if value == 0 { 0 } else { sign | u64::from((bits >> 13 & 0x3_ffff) - ((127 - 15) << 10)) }
 }
 
-/// Fills fragments with a matrix of small numbers. Returns the matrix.
+/// Fills the fragment of each lane, from register `first` on, with a part of a matrix of small numbers. Returns the matrix.
 pub(crate) fn fill_fragment(
     registers: &mut Registers,
     first: usize,

@@ -1,9 +1,9 @@
-//! Parser of `nvdisasm -c -hex`: one instruction per line with the first half of its encoding, and the second half on the next
-//! line.
+//! Parses the output of `nvdisasm -c -hex` and counts the instructions of each kernel and loop. Each instruction takes two lines:
+//! the first has its text and the first half of its encoding, and the second has the second half of its encoding.
 //!
-//! The second half has the control information of the assembler. Bits 41 to 44 are the stall cycles before the next instruction,
-//! and bits 52 to 57 select which of the six scoreboards the instruction waits for. The stall cycles of a loop add up to the
-//! minimum time of an iteration of one warp.
+//! The second half contains the control information of the assembler. Bits 41 to 44 are the stall cycles before the next
+//! instruction, and bits 52 to 57 select which of the six scoreboards the instruction waits for. The stall cycles of a loop add up
+//! to the minimum time of an iteration of one warp.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -14,11 +14,11 @@ const MIN_LOOP_CYCLES: u64 = 16;
 
 /// Statistics of the machine code of one kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Listing {
+pub(crate) struct InstructionStatistics {
     instructions: u64,
     /// Stall cycles of all instructions: the cycles that a warp takes to issue each instruction once.
     stalls: u64,
-    /// Number of spill instructions: LDL and STL.
+    /// Number of spill instructions: LDL reloads a register, STL stores one.
     spill_loads: u64,
     spill_stores: u64,
     /// Number of instructions of each kind in `KINDS`.
@@ -38,20 +38,20 @@ struct Loop {
     kinds: BTreeMap<&'static str, u64>,
 }
 
-/// A machine instruction of the listing.
+/// A machine instruction in the output of nvdisasm.
 struct Instruction {
     address: u64,
     opcode: String,
-    /// Whether a predicate guards the instruction.
+    /// Whether the instruction executes under a predicate, such as `@P0`.
     guarded: bool,
-    /// The label to which a branch goes.
+    /// The label of a branch target.
     target: Option<String>,
     stall_cycles: u64,
     waits_for_scoreboard: bool,
 }
 
 /// Parses the output of `nvdisasm -c -hex`. Returns the name and the statistics of each kernel.
-pub(crate) fn parse(text: &str) -> Vec<(String, Listing)> {
+pub(crate) fn parse(text: &str) -> Vec<(String, InstructionStatistics)> {
     let mut listings = Vec::new();
     let mut kernel: Option<(String, Vec<Instruction>, BTreeMap<String, u64>)> = None;
     let mut labels: Vec<String> = Vec::new();
@@ -59,7 +59,7 @@ pub(crate) fn parse(text: &str) -> Vec<(String, Listing)> {
     while let Some(line) = lines.next() {
         let line = line.trim();
         if let Some(name) = line.strip_prefix(".text.").and_then(|name| name.strip_suffix(':')) {
-            listings.extend(kernel.take().map(into_listing));
+            listings.extend(kernel.take().map(kernel_statistics));
             kernel = Some((name.into(), Vec::new(), BTreeMap::new()));
             continue;
         }
@@ -88,7 +88,7 @@ pub(crate) fn parse(text: &str) -> Vec<(String, Listing)> {
             waits_for_scoreboard: control >> 52 & 63 != 0,
         });
     }
-    listings.extend(kernel.take().map(into_listing));
+    listings.extend(kernel.take().map(kernel_statistics));
     listings
 }
 
@@ -105,8 +105,10 @@ fn parse_encoding(line: &str) -> Option<u64> {
 }
 
 /// Computes the statistics of a kernel from its name, its instructions and the addresses of its labels.
-fn into_listing((name, instructions, labels): (String, Vec<Instruction>, BTreeMap<String, u64>)) -> (String, Listing) {
-    let mut listing = Listing { instructions: instructions.len() as u64, ..Listing::default() };
+fn kernel_statistics(
+    (name, instructions, labels): (String, Vec<Instruction>, BTreeMap<String, u64>),
+) -> (String, InstructionStatistics) {
+    let mut listing = InstructionStatistics { instructions: instructions.len() as u64, ..InstructionStatistics::default() };
     for instruction in &instructions {
         listing.stalls += instruction.stall_cycles;
         *listing.kinds.entry(instruction_kind(&instruction.opcode)).or_default() += 1;
@@ -163,7 +165,7 @@ fn instruction_kind(opcode: &str) -> &'static str {
     KINDS.iter().find(|(_, words)| fits(words)).map_or("integers, logic and moves", |(name, _)| name)
 }
 
-impl Listing {
+impl InstructionStatistics {
     /// Returns the number of instructions that store or reload spilled registers.
     pub(crate) fn spill_instructions(&self) -> u32 {
         u32::try_from(self.spill_loads + self.spill_stores).unwrap_or(u32::MAX)
@@ -197,7 +199,7 @@ impl Listing {
     }
 }
 
-/// Formats the number of instructions of each kind, the largest number first.
+/// Formats the number of instructions of each kind, largest number first, such as `12 floats, 3 branches`.
 fn format_counts(kinds: &BTreeMap<&'static str, u64>) -> String {
     let mut list: Vec<(&str, u64)> = kinds.iter().map(|(name, count)| (*name, *count)).collect();
     list.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
@@ -232,10 +234,10 @@ mod tests {
 ";
 
     #[test]
-    fn loops_have_the_sum_of_their_stalls() {
+    fn stalls_of_a_loop_are_the_sum_over_its_instructions() {
         let [(name, listing)] = &parse(TEXT)[..] else { panic!("one kernel") };
         assert_eq!((name.as_str(), listing.instructions, listing.spill_loads, listing.spill_stores), ("k", 8, 1, 0));
-        let [natural_loop] = &listing.loops[..] else { panic!("the loop at the end is none that takes time: {:?}", listing.loops) };
+        let [natural_loop] = &listing.loops[..] else { panic!("the spin loop at the end must not count: {:?}", listing.loops) };
         assert_eq!(
             (natural_loop.first, natural_loop.last, natural_loop.instructions, natural_loop.stalls, natural_loop.waits),
             (0x10, 0x40, 4, 21, 1)

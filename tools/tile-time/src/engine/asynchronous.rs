@@ -3,7 +3,7 @@
 use super::memory::MemoryRequest;
 use super::{Engine, Run, SimEvent, StallReason};
 use simulator::Event;
-use simulator::program::{CopyShape, Op, WgmmaA};
+use simulator::program::{Op, Tcgen05CopyShape, WgmmaA};
 
 impl Run<'_> {
     /// Executes a `cp.async` or bulk-copy instruction, or the commit or the arrival of such copies.
@@ -80,7 +80,7 @@ impl Run<'_> {
         let transfer_cycles = row_cycles.max(f64::from(bytes) / copy.tma_bytes);
         let start = self.sms[sm].tma.max(now);
         self.sms[sm].tma = start + transfer_cycles;
-        // Copies of other warps use the unit meanwhile. Each active lane issues its own copy.
+        // Each active lane issues its own copy. The issue interval delays only this warp: TMA accepts the copies of other warps.
         let warp = &mut self.warps[index];
         warp.next_bulk_copy = warp.next_bulk_copy.max(now) + copy.tma_issue;
         self.statistics.add_engine_cycles(Engine::Copy, transfer_cycles);
@@ -174,17 +174,17 @@ impl Run<'_> {
             }
             Op::Tcgen05Copy { shape, .. } => {
                 let bytes = match shape {
-                    CopyShape::S128x256 => 4096.0,
-                    CopyShape::S128x128 => 2048.0,
-                    CopyShape::S4x256 | CopyShape::S32x128 => 512.0,
-                    CopyShape::S64x128Warps02_13 | CopyShape::S64x128Warps01_23 => 1024.0,
+                    Tcgen05CopyShape::S128x256 => 4096.0,
+                    Tcgen05CopyShape::S128x128 => 2048.0,
+                    Tcgen05CopyShape::S4x256 | Tcgen05CopyShape::S32x128 => 512.0,
+                    Tcgen05CopyShape::S64x128Warps02_13 | Tcgen05CopyShape::S64x128Warps01_23 => 1024.0,
                 };
                 let cycles = tcgen05.copy * bytes / 4096.0;
                 let unit = &mut self.sms[sm].tensor;
                 *unit = unit.max(now) + cycles;
                 self.ctas[cta].tensor_end = *unit;
             }
-            Op::TensorCommit { .. } => {
+            Op::Tcgen05Commit { .. } => {
                 let stream = self.warps[index].stream;
                 let done = (self.ctas[cta].tensor_end + self.ctas[cta].tensor_commit - machine.sync.wake).max(now);
                 for event in events {

@@ -55,7 +55,7 @@ impl Run<'_> {
                 for event in events {
                     if let Event::Wait { bar, phases, done: true } = *event {
                         let target = self.cta_of_rank(cta, bar.0);
-                        let mbarrier = self.ctas[target].bars.mbarriers.entry(bar.1).or_default();
+                        let mbarrier = self.ctas[target].barriers.mbarriers.entry(bar.1).or_default();
                         if mbarrier.completed_phases < phases {
                             mbarrier.waiting.push((index, phases));
                             ready = false;
@@ -70,7 +70,7 @@ impl Run<'_> {
             }
             Op::Barrier(_) => {
                 let Some(&Event::Barrier { id, threads, arrivals, awaited_phase }) = events.first() else { return true };
-                let barrier = self.ctas[cta].bars.named.entry(id).or_default();
+                let barrier = self.ctas[cta].barriers.named.entry(id).or_default();
                 barrier.arrived += arrivals;
                 barrier.threads = threads;
                 // The threads of a diverged warp may arrive at different times. The phase that this instruction awaits may already
@@ -116,7 +116,7 @@ impl Run<'_> {
 
     /// Completes the phase of a named barrier and releases its warps, if all threads have arrived.
     fn try_complete_named(&mut self, cta: usize, id: u32) {
-        let Some(barrier) = self.ctas[cta].bars.named.get_mut(&id) else { return };
+        let Some(barrier) = self.ctas[cta].barriers.named.get_mut(&id) else { return };
         if barrier.arrived == 0 || barrier.arrived < barrier.threads {
             return;
         }
@@ -165,7 +165,7 @@ impl Run<'_> {
             match *event {
                 Event::Init { bar, count } => {
                     let target = self.cta_of_rank(cta, bar.0);
-                    let mbarrier = self.ctas[target].bars.mbarriers.entry(bar.1).or_default();
+                    let mbarrier = self.ctas[target].barriers.mbarriers.entry(bar.1).or_default();
                     let waiting = std::mem::take(&mut mbarrier.waiting);
                     *mbarrier = Mbarrier { expected: count.into(), pending: count.into(), waiting, ..Mbarrier::default() };
                 }
@@ -179,7 +179,7 @@ impl Run<'_> {
                 }
                 Event::Expect { bar, bytes } => {
                     let target = self.cta_of_rank(cta, bar.0);
-                    self.ctas[target].bars.mbarriers.entry(bar.1).or_default().bytes += i64::from(bytes);
+                    self.ctas[target].barriers.mbarriers.entry(bar.1).or_default().bytes += i64::from(bytes);
                 }
                 Event::Complete { bar, bytes } => {
                     let target = self.cta_of_rank(cta, bar.0);
@@ -198,23 +198,23 @@ impl Run<'_> {
 
     /// Adds `count` to the pending arrivals of an mbarrier, as `cp.async.mbarrier.arrive` without `.noinc` does.
     pub(super) fn expect_arrival(&mut self, cta: usize, address: u32, count: u32) {
-        self.ctas[cta].bars.mbarriers.entry(address).or_default().pending += i64::from(count);
+        self.ctas[cta].barriers.mbarriers.entry(address).or_default().pending += i64::from(count);
     }
     /// Counts `count` arrivals at an mbarrier.
     pub(super) fn arrive_at_mbarrier(&mut self, cta: usize, address: u32, count: u32) {
-        self.ctas[cta].bars.mbarriers.entry(address).or_default().pending -= i64::from(count);
+        self.ctas[cta].barriers.mbarriers.entry(address).or_default().pending -= i64::from(count);
         self.try_complete_mbarrier(cta, address);
     }
     /// Counts bytes that an asynchronous copy has written, at the mbarrier that expects them.
     pub(super) fn complete_bytes(&mut self, cta: usize, address: u32, bytes: u32) {
-        self.ctas[cta].bars.mbarriers.entry(address).or_default().bytes -= i64::from(bytes);
+        self.ctas[cta].barriers.mbarriers.entry(address).or_default().bytes -= i64::from(bytes);
         self.try_complete_mbarrier(cta, address);
     }
     /// Completes the phase of an mbarrier and releases its warps, if no arrivals and no bytes are missing.
     fn try_complete_mbarrier(&mut self, cta: usize, address: u32) {
         let now = self.now;
         let wake = self.setup.machine.sync.wake;
-        let mbarrier = self.ctas[cta].bars.mbarriers.entry(address).or_default();
+        let mbarrier = self.ctas[cta].barriers.mbarriers.entry(address).or_default();
         if mbarrier.pending > 0 || mbarrier.bytes != 0 {
             return;
         }
@@ -222,7 +222,7 @@ impl Run<'_> {
         mbarrier.pending += mbarrier.expected;
         let phases = mbarrier.completed_phases;
         self.statistics.record_phase(now, cta, address, phases);
-        let mbarrier = self.ctas[cta].bars.mbarriers.entry(address).or_default();
+        let mbarrier = self.ctas[cta].barriers.mbarriers.entry(address).or_default();
         let (woken, waiting) = std::mem::take(&mut mbarrier.waiting).into_iter().partition(|&(_, needed)| needed <= phases);
         mbarrier.waiting = waiting;
         let woken: Vec<(usize, u32)> = woken;

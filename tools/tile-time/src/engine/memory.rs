@@ -14,8 +14,8 @@ const DRAM_WINDOW: f64 = 2000.0;
 const MAX_BACKLOG: f64 = 1500.0;
 /// Associativity of the modelled L1.
 const CACHE_WAYS: usize = 8;
-/// The number of lines by which the L2 misses may deviate from the miss rate times the first uses (`Memory::is_from_dram`).
-const EVEN_LINES: f64 = 32.0;
+/// Maximum difference, in lines, between the modelled L2 misses and the miss rate times the first uses (`Memory::is_from_dram`).
+const MAX_MISS_DEVIATION: f64 = 32.0;
 
 /// Bytes transferred over the L2 channels and from DRAM, and the number of lines that hit L1.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,13 +54,13 @@ pub(super) struct Memory {
     far_latency: f64,
     /// Number of consecutive lines in the same L2 slice.
     slice_lines: u64,
-    /// The queueing time of an access at full DRAM utilization, as a multiple of its latency.
+    /// The queueing time of an access at full DRAM utilization, divided by the latency of the access.
     queue_factor: f64,
     /// The share of the spilled registers that L1 cannot hold.
     spill_share_beyond_l1: f64,
     /// The averaged utilization of the DRAM share, and the time of its last update.
-    dram_use: f64,
-    dram_use_at: f64,
+    dram_utilization: f64,
+    dram_utilization_time: f64,
     /// The sets of L1: line numbers, most recently used first.
     sets: Vec<[u64; CACHE_WAYS]>,
     /// The lines that any instruction has used so far.
@@ -110,12 +110,12 @@ impl Memory {
         set[0] = line;
         way.is_some()
     }
-    /// Returns whether the first use of `count` lines misses L2. A hash of the first line decides, corrected towards the miss rate.
-    /// Reason: programs that read the same lines in different orders should have similar misses.
+    /// Returns whether the first use of `count` lines misses L2. The hash of the first line decides, so the misses depend little on
+    /// the order of the accesses. A correction keeps the number of misses close to the miss rate.
     fn is_from_dram(&mut self, line: u64, count: f64) -> bool {
         let missing_misses = self.miss_rate * self.first_uses - self.first_misses;
         let hash = line.wrapping_mul(0xd134_2543_de82_ef95) >> 40;
-        let is_miss = (hash as f64) < (self.miss_rate + missing_misses / EVEN_LINES) * (1u64 << 24) as f64;
+        let is_miss = (hash as f64) < (self.miss_rate + missing_misses / MAX_MISS_DEVIATION) * (1u64 << 24) as f64;
         self.first_uses += count;
         self.first_misses += if is_miss { count } else { 0.0 };
         is_miss
@@ -142,12 +142,12 @@ impl Memory {
         self.traffic.dram_bytes += dram_bytes;
         let transferred = self.transfer_l2(matches!(kind, MemoryRequest::Store | MemoryRequest::TmaStore), now, bytes);
         let latency = if dram_bytes > 0.0 { self.memory_latency } else { self.l2_latency };
-        self.dram_use *= (-(now - self.dram_use_at).max(0.0) / DRAM_WINDOW).exp();
-        self.dram_use_at = self.dram_use_at.max(now);
-        self.dram_use += dram_bytes / self.dram_rate / DRAM_WINDOW;
+        self.dram_utilization *= (-(now - self.dram_utilization_time).max(0.0) / DRAM_WINDOW).exp();
+        self.dram_utilization_time = self.dram_utilization_time.max(now);
+        self.dram_utilization += dram_bytes / self.dram_rate / DRAM_WINDOW;
         // A TMA load does not queue: its rows and its lines in far L2 slices already determine its time.
         let queues = dram_bytes > 0.0 && kind != MemoryRequest::TmaLoad;
-        let queue_time = if queues { self.queue_factor * latency * self.dram_use.min(1.0) } else { 0.0 };
+        let queue_time = if queues { self.queue_factor * latency * self.dram_utilization.min(1.0) } else { 0.0 };
         let mut done = transferred + latency + extra_latency + queue_time;
         if dram_bytes > 0.0 {
             self.dram = self.dram.max(now - self.memory_latency) + dram_bytes / self.dram_rate;
@@ -185,8 +185,8 @@ impl Run<'_> {
     /// no instruction waits for a reload.
     pub(super) fn add_spills(&mut self, index: usize, count: f64) {
         let warp = &mut self.warps[index];
-        let number = self.ctas[warp.cta].sm;
-        let sm = &mut self.sms[number];
+        let sm_index = self.ctas[warp.cta].sm;
+        let sm = &mut self.sms[sm_index];
         let smsp = &mut sm.smsps[warp.index % 4];
         smsp.issue += count;
         (warp.free, warp.stall) = (warp.free + count, StallReason::Spill);
@@ -207,7 +207,8 @@ impl Run<'_> {
         for event in events {
             match *event {
                 Event::Shared { wavefronts, bytes, remote } => {
-                    let wavefronts = if self.setup.perfect_banks { wavefronts.min(bytes.div_ceil(128)) } else { wavefronts };
+                    let wavefronts =
+                        if self.setup.without_bank_conflicts { wavefronts.min(bytes.div_ceil(128)) } else { wavefronts };
                     let cycles = if remote {
                         f64::from(bytes) / machine.shared.remote_bytes
                     } else {
@@ -229,8 +230,8 @@ impl Run<'_> {
                         _ => 0.0,
                     };
                     // The latency of a wide access includes the wavefronts that it takes without conflicts.
-                    let own_wavefronts = (f64::from(bytes) / 128.0).ceil();
-                    ready = ready.max(start + (cycles - own_wavefronts).max(0.0) + latency);
+                    let conflict_free_wavefronts = (f64::from(bytes) / 128.0).ceil();
+                    ready = ready.max(start + (cycles - conflict_free_wavefronts).max(0.0) + latency);
                 }
                 Event::Global { first, count, sectors } => {
                     stall = StallReason::Global;
@@ -273,16 +274,16 @@ impl Run<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{EVEN_LINES, Memory};
+    use super::{MAX_MISS_DEVIATION, Memory};
 
     #[test]
-    fn every_line_stride_misses_at_the_miss_rate() {
+    fn lines_at_any_stride_miss_at_the_miss_rate() {
         for (miss_rate, stride) in [(0.3, 1), (0.3, 64), (0.01, 1), (0.99, 7)] {
             let mut memory = Memory { miss_rate, ..Memory::default() };
             for line in 0..10_000 {
                 memory.is_from_dram(line * stride, 1.0);
                 assert!(
-                    (memory.first_misses - miss_rate * memory.first_uses).abs() <= EVEN_LINES,
+                    (memory.first_misses - miss_rate * memory.first_uses).abs() <= MAX_MISS_DEVIATION,
                     "{line} at a miss rate of {miss_rate}"
                 );
             }

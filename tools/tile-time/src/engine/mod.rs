@@ -34,7 +34,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) program: &'a Program,
     pub(crate) code: &'a Code,
     pub(crate) recording: &'a Recording,
-    /// Number of CTAs that an SM holds at once. Each belongs to another cluster.
+    /// Number of CTAs that an SM holds at once. Each belongs to a different cluster.
     pub(crate) resident_ctas: usize,
     /// Number of clusters that run one after another in the place of each resident cluster.
     pub(crate) waves_simulated: usize,
@@ -47,9 +47,9 @@ pub(crate) struct Setup<'a> {
     /// Clock frequency in Hz.
     pub(crate) frequency: f64,
     /// Whether to record a timeline.
-    pub(crate) timeline: bool,
+    pub(crate) records_timeline: bool,
     /// Whether to assume that no access has bank conflicts.
-    pub(crate) perfect_banks: bool,
+    pub(crate) without_bank_conflicts: bool,
     /// Whether to simulate spill traffic.
     pub(crate) spill_traffic: bool,
     /// Stack bytes per thread.
@@ -96,7 +96,7 @@ impl Ord for QueuedEvent {
 struct Smsp {
     issue: f64,
     units: [f64; 7],
-    /// The half of the FMA unit that executes only float instructions; `Unit::Heavy` is the other half.
+    /// The time of the half of the FMA unit that executes only float instructions. `Unit::Heavy` is the other half.
     light: f64,
     tensor_memory: f64,
 }
@@ -116,12 +116,12 @@ struct Sm {
 /// A running CTA.
 struct Cta {
     sm: usize,
-    /// The index of its cluster in `Run::clusters`.
+    /// The index of the cluster of the CTA in `Run::clusters`.
     cluster: usize,
     /// The rank of the CTA in its cluster.
     rank: usize,
-    bars: CtaBarriers,
-    /// Number of its warps that have not ended.
+    barriers: CtaBarriers,
+    /// Number of warps of the CTA that have not ended.
     running_warps: usize,
     /// Completion time of the issued `tcgen05` work, and the latency in cycles that a `tcgen05.commit` adds.
     tensor_end: f64,
@@ -133,7 +133,7 @@ struct Cluster {
     /// The index in `Run::ctas` of the CTA with rank 0.
     first_cta: usize,
     cta_slot: usize,
-    /// Number of its CTAs that have not ended.
+    /// Number of CTAs of the cluster that have not ended.
     running_ctas: usize,
     /// Number of warps that have arrived at the cluster barrier, and the warps that wait there.
     arrived: usize,
@@ -147,7 +147,7 @@ struct Warp<'a> {
     /// The index of the warp in its CTA.
     index: usize,
     stream: &'a WarpTrace,
-    /// The number of records that the warp has issued or skipped.
+    /// The number of records that the warp has issued, or skipped because they have no machine code.
     next: usize,
     /// The range of the records of the current scheduling region.
     executed_region: (usize, usize),
@@ -157,7 +157,7 @@ struct Warp<'a> {
     /// For each register, the time at which its value is ready, and the stall reason of instructions that wait for it.
     ready: Vec<f64>,
     producer: Vec<StallReason>,
-    /// The end of its last issue.
+    /// The time at which the warp has issued its last instruction.
     free: f64,
     /// The reason of the current stall.
     stall: StallReason,
@@ -165,21 +165,22 @@ struct Warp<'a> {
     attributed_until: f64,
     /// Whether the instruction at `next` waited for other warps and has been released.
     released: bool,
-    /// The instruction-cache line of its last instruction.
+    /// The instruction-cache line of the last instruction that the warp fetched.
     cache_line: u32,
-    /// The time from which it may issue its next bulk copy.
+    /// The time from which the warp may issue the next bulk copy.
     next_bulk_copy: f64,
-    copies: Groups,
-    stores: Groups,
-    mmas: Groups,
+    /// The commit groups of `cp.async` copies, of TMA stores and of `wgmma` MMAs.
+    copies: CommitGroups,
+    stores: CommitGroups,
+    mmas: CommitGroups,
     /// Completion times of the issued `tcgen05.ld` and of the issued `tcgen05.st`.
     tensor_loads: f64,
     tensor_stores: f64,
 }
 
-/// The completion times of a warp's asynchronous work, by commit group.
+/// The completion times of one kind of asynchronous work of a warp, by commit group.
 #[derive(Default)]
-struct Groups {
+struct CommitGroups {
     /// The time at which the uncommitted work completes.
     open: f64,
     /// The time at which TMA has read the shared-memory sources of the uncommitted stores.
@@ -188,7 +189,7 @@ struct Groups {
     committed: VecDeque<(f64, f64)>,
 }
 
-impl Groups {
+impl CommitGroups {
     /// Adds an operation to the open group. It completes at `done`, and has read its source at `read`.
     fn add(&mut self, done: f64, read: f64) {
         self.open = self.open.max(done);
@@ -289,7 +290,7 @@ impl<'a> Run<'a> {
                 sm: rank,
                 cluster: number,
                 rank,
-                bars: CtaBarriers::default(),
+                barriers: CtaBarriers::default(),
                 running_warps: streams.len(),
                 tensor_end: 0.0,
                 tensor_commit: 0.0,
@@ -312,9 +313,9 @@ impl<'a> Run<'a> {
                     released: false,
                     cache_line: u32::MAX,
                     next_bulk_copy: 0.0,
-                    copies: Groups::default(),
-                    stores: Groups::default(),
-                    mmas: Groups::default(),
+                    copies: CommitGroups::default(),
+                    stores: CommitGroups::default(),
+                    mmas: CommitGroups::default(),
                     tensor_loads: 0.0,
                     tensor_stores: 0.0,
                 });
@@ -335,7 +336,7 @@ impl<'a> Run<'a> {
                 continue;
             }
             self.fetch_instruction(warp, record);
-            let time = self.ready_at(warp, record);
+            let time = self.earliest_issue_time(warp, record);
             if time > self.now {
                 let is_event_due = self.event_queue.peek().is_some_and(|entry| entry.time < time);
                 if is_event_due {
@@ -410,7 +411,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the earliest issue time of an instruction, apart from waits for other warps. Records the reason of the stall.
-    fn ready_at(&mut self, index: usize, record: usize) -> f64 {
+    fn earliest_issue_time(&mut self, index: usize, record: usize) -> f64 {
         let setup = self.setup;
         let warp = &self.warps[index];
         let pc = warp.stream.records[record].pc as usize;
@@ -495,7 +496,7 @@ impl<'a> Run<'a> {
         let smsp = &mut sm.smsps[warp.index % 4];
         smsp.issue = smsp.issue.max(now) + cost.issue_slots;
         for &(unit, cycles) in &cost.unit_cycles {
-            // The FMA unit has two halves. Use the half that is free first; each has twice the interval of the unit.
+            // The FMA unit has two halves. The instruction uses the half that is free first, at half the rate of the whole unit.
             if unit == Unit::Fma && setup.machine.rate.f32 > 64.0 {
                 let heavy = &mut smsp.units[Unit::Heavy as usize];
                 let half = if smsp.light <= *heavy { &mut smsp.light } else { heavy };
@@ -533,8 +534,8 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// Applies the effects of an instruction beyond its unit. Returns when its result is ready, and the stall reason of
-    /// instructions that wait for it.
+    /// Applies the effects of an instruction other than the use of its unit. Returns the time at which its result is ready, and the
+    /// stall reason of instructions that wait for the result.
     fn apply_effects(&mut self, index: usize, record: usize, op: &Op, ready: f64) -> (f64, StallReason) {
         let setup = self.setup;
         let machine = setup.machine;
@@ -573,7 +574,7 @@ impl<'a> Run<'a> {
             Op::Wgmma(_)
             | Op::WgmmaCommit
             | Op::Tcgen05Mma(_)
-            | Op::TensorCommit { .. }
+            | Op::Tcgen05Commit { .. }
             | Op::Tcgen05Copy { .. }
             | Op::TmemLoad { .. }
             | Op::TmemStore { .. }
@@ -600,8 +601,8 @@ impl<'a> Run<'a> {
             Op::Exit => (ready, StallReason::Arithmetic),
             Op::Elementwise { .. } | Op::Move { .. } | Op::Select { .. } | Op::Pack { .. } | Op::Unpack { .. } => {
                 let pc = stream.records[record].pc as usize;
-                let special = setup.code.costs[pc].unit_cycles.iter().any(|(unit, _)| *unit == Unit::Special);
-                (ready, if special { StallReason::Special } else { StallReason::Arithmetic })
+                let uses_special_unit = setup.code.costs[pc].unit_cycles.iter().any(|(unit, _)| *unit == Unit::Special);
+                (ready, if uses_special_unit { StallReason::Special } else { StallReason::Arithmetic })
             }
             _ => (ready, StallReason::Arithmetic),
         }
@@ -646,7 +647,7 @@ impl<'a> Run<'a> {
 
     /// Records a span of an engine in the timeline.
     fn record_span(&mut self, engine: Engine, cta: usize, start: f64, end: f64, pc: u32) {
-        if self.setup.timeline {
+        if self.setup.records_timeline {
             self.statistics.spans.push(Span { engine: Some(engine), cta, warp: 0, stall: StallReason::Slot, start, end, pc });
         }
     }

@@ -32,6 +32,7 @@ pub(crate) enum StallReason {
     Tma,
 }
 
+/// Each stall reason with its text for reports, in the order of the enum. The text completes the sentence "the warp waits for ...".
 pub(crate) const STALL_REASONS: [(StallReason, &str); 22] = [
     (StallReason::Slot, "an issue slot"),
     (StallReason::Arithmetic, "results of arithmetic"),
@@ -105,8 +106,9 @@ pub(crate) struct Span {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InstructionTime {
     pub(crate) count: u64,
-    pub(crate) issue: f64,
-    pub(crate) waits: [f32; STALL_REASONS.len()],
+    pub(crate) issue_cycles: f64,
+    /// By stall reason.
+    pub(crate) stall_cycles: [f32; STALL_REASONS.len()],
 }
 
 /// The measurements of a simulation.
@@ -129,7 +131,7 @@ pub(crate) struct Statistics {
     pub(crate) phases: Vec<(f64, usize, u32, u32)>,
     /// The PTX lines at which warps stalled forever, which is a bug of the model.
     pub(crate) stuck: Vec<u32>,
-    timeline: bool,
+    records_timeline: bool,
     instruction_count: usize,
 }
 
@@ -146,7 +148,7 @@ impl Statistics {
             spans: Vec::new(),
             phases: Vec::new(),
             stuck: Vec::new(),
-            timeline: setup.timeline,
+            records_timeline: setup.records_timeline,
             instruction_count: setup.program.code.len(),
         }
     }
@@ -164,14 +166,14 @@ impl Statistics {
     pub(super) fn count_issue(&mut self, warp: usize, pc: u32, slots: f64) {
         let spent = self.instruction_time(warp, pc);
         spent.count += 1;
-        spent.issue += slots;
+        spent.issue_cycles += slots;
         self.issue_slots += slots;
     }
     /// Adds a wait of a warp at an instruction, from `start` to `end`.
     pub(super) fn add_wait(&mut self, cta: usize, warp: usize, pc: u32, stall: StallReason, start: f64, end: f64) {
-        self.instruction_time(warp, pc).waits[stall as usize] += (end - start) as f32;
+        self.instruction_time(warp, pc).stall_cycles[stall as usize] += (end - start) as f32;
         // The timeline omits waits of fewer than 8 cycles, which viewers cannot show.
-        if self.timeline && end - start >= 8.0 {
+        if self.records_timeline && end - start >= 8.0 {
             self.spans.push(Span { engine: None, cta, warp, stall, start, end, pc });
         }
     }
@@ -185,7 +187,7 @@ impl Statistics {
     }
     /// Records for the timeline that a phase of the mbarrier at `address` completes.
     pub(super) fn record_phase(&mut self, time: f64, cta: usize, address: u32, number: u32) {
-        if self.timeline {
+        if self.records_timeline {
             self.phases.push((time, cta, address, number));
         }
     }

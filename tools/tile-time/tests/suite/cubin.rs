@@ -4,7 +4,7 @@ use crate::support::Kernel;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A loop with 1 + 2 + 13 + 5 stall cycles, which reloads a spilled register.
+/// The output of nvdisasm for a loop with 1 + 2 + 13 + 5 stall cycles, which reloads a spilled register.
 const LISTING: &str = "\t.target\tsm_90a
 .text.k:
 .L_x_1:
@@ -20,7 +20,7 @@ const LISTING: &str = "\t.target\tsm_90a
                                                                      /* 0x000fea0003800000 */
 ";
 
-/// Creates a folder with k.ptx, its cubin, a launch, and a toolkit whose nvdisasm is the given shell script.
+/// Creates a folder with `k.ptx`, `k.cubin`, `launch.json`, and a CUDA toolkit whose nvdisasm is the given shell script.
 fn create_folder(nvdisasm: Option<&str>) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("the test can create a folder");
     let path = folder.path();
@@ -84,7 +84,7 @@ fn prediction_uses_the_registers_of_a_cubin() {
 /// `tile-time` predicts the same time for PTX in a compressed fatbin of NVIDIA's `fatbinary`, in a cubin of `ptxas -g`, and in a
 /// plain file.
 #[test]
-fn ptx_that_a_container_carries_is_timed() {
+fn ptx_in_a_container_gets_the_prediction_of_plain_ptx() {
     let folder = create_folder(None);
     let path = folder.path();
     let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../formats/cubin/tests/embedded");
@@ -99,14 +99,14 @@ fn ptx_that_a_container_carries_is_timed() {
         let json: serde_json::Value = serde_json::from_str(&stdout_of(&run_tile_time(path, &arguments))).expect("JSON");
         json["cycles"].as_f64().expect("a number")
     };
-    let isolated = time("k.ptx");
+    let cycles_of_plain_file = time("k.ptx");
     for file in ["zstd.fatbin", "lz4.fatbin", "g.cubin"] {
-        assert_eq!(time(file), isolated, "{file}");
+        assert_eq!(time(file), cycles_of_plain_file, "{file}");
     }
 }
 
 #[test]
-fn without_nvdisasm_registers_are_reported() {
+fn a_cubin_report_without_nvdisasm_has_registers_and_the_reason() {
     for (script, why) in [(None, "no nvdisasm"), (Some("echo broken >&2; exit 1"), "nvdisasm rejects the file: broken")] {
         let reported = stdout_of(&run_tile_time(create_folder(script).path(), &["k.cubin"]));
         assert!(reported.contains("registers") && reported.contains(why), "{reported}");
@@ -114,7 +114,7 @@ fn without_nvdisasm_registers_are_reported() {
 }
 
 #[test]
-fn unpredictable_inputs_are_errors() {
+fn truncated_cubins_and_missing_inputs_are_errors() {
     let folder = create_folder(None);
     let path = folder.path();
     let cubin = std::fs::read(path.join("k.cubin")).expect("it is there");

@@ -1,9 +1,9 @@
 //! End-to-end tests of `tile-time`: its model against measurements, its reports of cubins, its timeline.
 
 mod cubin;
-mod ladder;
+mod matmul_layouts;
 mod multi_stage;
-mod pairs;
+mod pair_mma;
 mod performance_ordering;
 mod rates;
 mod roofline;

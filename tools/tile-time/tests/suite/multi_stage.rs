@@ -13,15 +13,17 @@ struct StageShape {
     /// Number of MMAs of a stage, and columns of each MMA.
     mmas: usize,
     columns: u32,
-    /// Whether L2 holds all operands.
+    /// Whether L2 already holds all operands before the launch.
     cached: bool,
 }
 
 impl StageShape {
+    /// Returns the shared memory of one stage.
     fn stage_bytes(&self) -> usize {
         self.row_bytes * self.tma_copies.iter().sum::<usize>()
     }
 
+    /// Returns a kernel that fills and reads `count` stages, one after another, in a buffer of `stages` stages.
     fn kernel(&self, stages: usize, count: usize) -> Kernel {
         // Byte offset of the mbarriers that signal a free stage. The mbarriers that signal full stages start at offset 0.
         const FREE: usize = 128;
@@ -78,16 +80,16 @@ impl StageShape {
              setp.eq.s32 %p2, 0, 0;\nand.b32 %r4, %r3, 31;\nsetp.ne.s32 %p1, %r4, 0;\n@%p1 bra DONE;\nsetp.eq.s32 %p4, %r3, 32;\n",
             1 << 4 | (self.columns >> 3) << 17 | (128 >> 4) << 24
         );
-        let tma_copies: Vec<(usize, usize)> = maps.iter().map(|&rows| (self.row_bytes, rows)).collect();
+        let tma_tiles: Vec<(usize, usize)> = maps.iter().map(|&rows| (self.row_bytes, rows)).collect();
         Kernel::new("sm_100a", 64)
             .prologue(&prologue)
             .body(body)
-            .tma_copies(&tma_copies)
+            .tma_tiles(&tma_tiles)
             .shared_bytes(1024 + (stages * self.stage_bytes()) as u32)
             .out_bytes(self.tma_copies.iter().sum::<usize>() * Kernel::MATRIX_ROW_BYTES)
     }
 
-    /// Cycles per stage in the steady state of the multi-stage buffer.
+    /// Returns the predicted cycles per stage in the steady state of the multi-stage buffer.
     fn cycles(&self, stages: usize) -> f64 {
         let options: &[&str] = if self.cached { &["--repeated"] } else { &[] };
         let cycles = |count| self.kernel(stages, count).report_with("b200", options)["cycles"].as_f64().expect("a number");
@@ -116,11 +118,11 @@ fn multi_stage_tma_buffers() {
         ("fp8 128x256x64", fp8_stages(64, &[128, 256], 2, 256), &[(2, 0.953), (3, 0.642), (4, 0.617)]),
         ("fp8 128x256x128", fp8_stages(128, &[128, 256], 4, 256), &[(2, 0.589), (3, 0.416)]),
     ];
-    for (name, form, rows) in measured {
+    for (name, stage_shape, rows) in measured {
         let depth = if name.ends_with("x128") { 128.0 } else { 64.0 };
         for &(stages, milliseconds) in rows {
             let cycles = milliseconds * 1.965e6 * depth / 131_072.0;
-            assert_near(&format!("{name}, {stages} stages"), form.cycles(stages), cycles, 0.10);
+            assert_near(&format!("{name}, {stages} stages"), stage_shape.cycles(stages), cycles, 0.10);
         }
     }
 }

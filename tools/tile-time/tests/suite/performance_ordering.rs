@@ -50,10 +50,10 @@ fn multi_stage_matmul(pair: bool, count: usize) -> Kernel {
         wait_for_stage("THERE", tile, FULL) + &format!("mbarrier.arrive.shared::cluster.b64 _, [%r7+{bar}];\n")
     };
     let last = |name: &str| wait_for_stage(name, count - 1, FREE);
-    let second =
+    let second_cta_text =
         if pair { format!("SIGNAL:\n{}{}bra.uni DONE;\n", repeat(count, signal), last("SIGNALED")) } else { String::new() };
     let body = format!(
-        "@%p4 bra FILL;\n{}{}{}bra.uni DONE;\n{second}FILL:\n{}DONE:\nbar.warp.sync -1;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n\
+        "@%p4 bra FILL;\n{}{}{}bra.uni DONE;\n{second_cta_text}FILL:\n{}DONE:\nbar.warp.sync -1;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n\
          @%p5 bra END;\ntcgen05.dealloc.cta_group::{group}.sync.aligned.b32 %r20, 256;\nEND:\n",
         if pair { "@%p6 bra SIGNAL;\n" } else { "" },
         repeat(count, multiply),
@@ -87,12 +87,12 @@ fn cta_pairs_outperform_single_ctas() {
 /// Returns a persistent kernel with `count` output tiles of 128 x 128. One thread issues the MMAs; four epilogue warps load the
 /// accumulators from tensor memory and store them. `stages` is the number of accumulators in tensor memory.
 fn persistent_kernel(stages: usize, count: usize) -> Kernel {
-    let at = |name: &str, tile: usize, bars: usize, iteration: usize| {
+    let wait_for_stage = |name: &str, tile: usize, bars: usize, iteration: usize| {
         wait_text(&format!("{name}{tile}"), bars + 8 * (tile % stages), iteration)
     };
     let multiply = |tile: usize| {
         let iteration = tile / stages;
-        let free = if iteration > 0 { at("FREE", tile, FREE, iteration - 1) } else { String::new() };
+        let free = if iteration > 0 { wait_for_stage("FREE", tile, FREE, iteration - 1) } else { String::new() };
         let mma_text = format!(
             "add.s32 %r21, %r20, {};\n{}",
             128 * (tile % stages),
@@ -111,7 +111,8 @@ fn persistent_kernel(stages: usize, count: usize) -> Kernel {
                 16 * part
             )
         };
-        let wait_for_data = at("FULL", tile, FULL, tile / stages) + &format!("add.s32 %r21, %r23, {};\n", 128 * (tile % stages));
+        let wait_for_data =
+            wait_for_stage("FULL", tile, FULL, tile / stages) + &format!("add.s32 %r21, %r23, {};\n", 128 * (tile % stages));
         wait_for_data
             + &(0..8).map(load).collect::<String>()
             + &format!("mbarrier.arrive.shared.b64 %rd9, [%r1+{}];\n", FREE + 8 * (tile % stages))

@@ -11,6 +11,7 @@ pub(crate) fn cycles_per_repetition(gpu: &str, kernel: impl Fn(usize) -> Kernel,
     (many - few) / (counts.1 - counts.0) as f64
 }
 
+/// Checks that a predicted value is within a relative tolerance of the measured value. `what` names the value in the message.
 pub(crate) fn assert_near(what: &str, predicted: f64, expected: f64, tolerance: f64) {
     assert!((predicted / expected - 1.0).abs() <= tolerance, "{what}: {predicted:.3}, measured on the machine {expected}");
 }
@@ -27,7 +28,7 @@ fn independent_stream(target: &'static str, threads: u32, instruction: &'static 
 }
 
 #[test]
-fn dependent_chains() {
+fn dependent_chain_latency() {
     for (gpu, target) in [("a100", "sm_80"), ("h100-sxm", "sm_90"), ("b200", "sm_100"), ("rtx5090", "sm_120")] {
         assert_near(
             "fma",
@@ -59,7 +60,7 @@ fn dependent_chains() {
 
 /// Tests the throughput of each instruction class in lanes per cycle and SM, with 16 warps of eight independent instructions each.
 #[test]
-fn streams_of_arithmetic() {
+fn arithmetic_throughput_by_class() {
     let classes = [
         ("fma.rn.f32 %f#, %f#, %f#, %f#;", [64.0, 128.0, 128.0, 128.0]),
         ("and.b32 %r#, %r#, %r#;", [64.0; 4]),
@@ -85,21 +86,22 @@ fn streams_of_arithmetic() {
 
 /// Tests `mma.sync`: cycles between two MMAs of an SM sub-partition, and cycles to the result.
 #[test]
-fn mma_of_warps() {
+fn warp_mma_interval_and_latency() {
     let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f#, %f#, %f#, %f#};";
-    let small = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2}, {%r5}, {%f#, %f#, %f#, %f#};";
-    let chip = [
+    let half_depth_mma =
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2}, {%r5}, {%f#, %f#, %f#, %f#};";
+    let gpus = [
         ("a100", "sm_80", 8.0, 33.0),
         ("h100-sxm", "sm_90", 6.4, 33.0),
         ("b200", "sm_100", 8.1, 23.0),
         ("rtxpro6000", "sm_120", 16.0, 35.0),
         ("rtx5090", "sm_120", 32.0, 35.0),
     ];
-    for (gpu, target, interval, latency) in chip {
+    for (gpu, target, interval, latency) in gpus {
         assert_near(gpu, cycles_per_repetition(gpu, |n| independent_stream(target, 512, mma, n), (32, 96)) / 4.0, interval, 0.03);
         assert_near(
             gpu,
-            cycles_per_repetition(gpu, |n| independent_stream(target, 512, small, n), (32, 96)) / 4.0,
+            cycles_per_repetition(gpu, |n| independent_stream(target, 512, half_depth_mma, n), (32, 96)) / 4.0,
             interval / 2.0,
             0.03,
         );
@@ -113,11 +115,11 @@ fn mma_of_warps() {
 fn a_truncated_cta_is_extrapolated() {
     let mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f#, %f#, %f#, %f#}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f#, %f#, %f#, %f#};";
     let kernel = independent_stream("sm_90", 128, mma, 2000).flops(4.0 * 2000.0 * 4096.0);
-    let whole = kernel.cycles("h100-sxm");
+    let cycles_of_complete_cta = kernel.cycles("h100-sxm");
     let report = kernel.report_with("h100-sxm", &["--instruction-limit", "3200"]);
     let executed_share = report["executed_share"].as_f64().expect("the CTA is truncated");
     assert!(report["complete"] == false && (0.3..0.5).contains(&executed_share), "{report}");
-    assert_near("truncated CTA", report["cycles"].as_f64().expect("a number"), whole, 0.05);
+    assert_near("truncated CTA", report["cycles"].as_f64().expect("a number"), cycles_of_complete_cta, 0.05);
 }
 
 /// Tests loads from shared memory: latency, bandwidth, and bank conflicts of `degree` lanes per bank.
@@ -175,7 +177,7 @@ fn barriers_of_diverged_warps() {
 
 /// Tests the cycles of `wgmma` m64nNk16 with A in shared memory, by N.
 #[test]
-fn mma_of_warp_groups() {
+fn wgmma_cycles_by_columns() {
     for (n, cycles) in [(256usize, 128.0), (128, 64.0), (64, 32.0), (32, 24.0), (16, 20.0), (8, 18.0)] {
         let accumulator: Vec<String> = (0..n / 2).map(|i| format!("%f{}", 100 + i)).collect();
         let mma_text = format!(
@@ -195,7 +197,7 @@ fn mma_of_warp_groups() {
 
 /// Tests `tcgen05.mma`: cycles by shape and by the memory that holds A, and the latency of one MMA with its commit and wait.
 #[test]
-fn mma_in_tensor_memory() {
+fn tcgen05_mma_cycles_by_shape() {
     let kernel = |m: u32, n: u32, a_in_tensor_memory: bool, count: usize| {
         let descriptor = 1 << 4 | (n >> 3) << 17 | (m >> 4) << 24;
         let a = if a_in_tensor_memory { "[%r21]" } else { "%rd8" };
@@ -234,10 +236,12 @@ fn mma_in_tensor_memory() {
     assert_near("one MMA", one, 264.0, 0.1);
 }
 
+/// Returns PTX that waits until an iteration of the mbarrier at byte offset `bar` completes. `label` names the wait loop.
 pub(crate) fn wait_text(label: &str, bar: usize, iteration: usize) -> String {
     format!("{label}:\nmbarrier.try_wait.parity.shared.b64 %p3, [%r1+{bar}], {};\n@!%p3 bra {label};\n", iteration % 2)
 }
 
+/// Returns PTX that makes the issued `tcgen05` MMAs signal the mbarrier at byte offset `bar` when they complete.
 pub(crate) fn commit_text(bar: usize) -> String {
     format!("add.s32 %r5, %r1, {bar};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n")
 }
@@ -275,7 +279,7 @@ fn repeated_launches_hit_l2() {
 /// groups in flight.
 #[test]
 fn cp_async_rates() {
-    for (stages, threads, terabytes) in [(1usize, 128u32, 0.684), (1, 256, 1.352), (2, 256, 2.486), (4, 256, 4.234)] {
+    for (stages, threads, terabytes_per_second) in [(1usize, 128u32, 0.684), (1, 256, 1.352), (2, 256, 2.486), (4, 256, 4.234)] {
         let copy = "cp.async.cg.shared.global [%r4], [%rd7], 16;\ncp.async.commit_group;\nadd.s64 %rd7, %rd7, %rd8;\n";
         let kernel = |count: usize| {
             let prologue = format!(
@@ -290,7 +294,7 @@ fn cp_async_rates() {
             let bytes = 148 * 16 * threads as usize * 40;
             Kernel::new("sm_100a", threads).prologue(&prologue).body(body).grid(148).out_bytes(bytes)
         };
-        let cycles = 148.0 * 16.0 * f64::from(threads) / (terabytes * 1e12) * 1.965e9;
+        let cycles = 148.0 * 16.0 * f64::from(threads) / (terabytes_per_second * 1e12) * 1.965e9;
         assert_near(&format!("{stages} stages of {threads} threads"), cycles_per_repetition("b200", kernel, (8, 32)), cycles, 0.10);
     }
 }
@@ -298,10 +302,11 @@ fn cp_async_rates() {
 /// Tests the cycles per TMA copy from DRAM by all SMs, with up to four copies in flight before each wait.
 #[test]
 fn tma_copy_rates() {
-    let isolated =
+    let single_copies =
         [(512usize, 900.0), (1024, 927.0), (2048, 968.0), (4096, 1038.0), (8192, 1258.0), (16384, 1405.0), (32768, 1757.0)];
-    let several = [(4, 512, 257.0), (2, 4096, 546.0), (2, 8192, 663.0), (4, 8192, 406.0), (4, 16384, 659.0), (2, 32768, 1328.0)];
-    for (tma_copies, bytes, cycles) in isolated.map(|(bytes, cycles)| (1, bytes, cycles)).into_iter().chain(several) {
+    let copies_in_flight =
+        [(4, 512, 257.0), (2, 4096, 546.0), (2, 8192, 663.0), (4, 8192, 406.0), (4, 16384, 659.0), (2, 32768, 1328.0)];
+    for (tma_copies, bytes, cycles) in single_copies.map(|(bytes, cycles)| (1, bytes, cycles)).into_iter().chain(copies_in_flight) {
         let iteration = |index: usize| {
             let copies: String = (0..tma_copies)
                 .map(|part| {
@@ -341,8 +346,8 @@ fn tma_copy_rates() {
     }
 }
 
-/// A thread issues a TMA copy every 50 cycles. The TMA unit of the SM is free in between, so the copies of four CTAs take as long as
-/// those of one.
+/// A thread issues a TMA copy every 50 cycles. The TMA unit of the SM is free in between, so the copies of four CTAs take as long
+/// as those of one.
 #[test]
 fn tma_copies_of_several_ctas_are_issued_concurrently() {
     const BYTES: usize = 128;

@@ -21,11 +21,13 @@ fn chain_kernel(grid: u32) -> Kernel {
     Kernel::new("sm_90a", 128).grid(grid).body(body)
 }
 
+/// Returns the what-if scenarios of a report with their gains.
 fn advice_list(report: &serde_json::Value) -> Vec<(String, f64)> {
     let list = report["advice"].as_array().expect("there is a list");
     list.iter().map(|one| (one["if"].as_str().expect("text").into(), one["gain"].as_f64().expect("a number"))).collect()
 }
 
+/// Returns the report of a kernel with its potential savings.
 fn with_advice(kernel: &Kernel) -> serde_json::Value {
     kernel.report_with_advice(GPU)
 }
@@ -54,7 +56,7 @@ fn stated_work_overrides_counted_work() {
 }
 
 #[test]
-fn a_grid_that_fills_half_of_the_gpu_is_advised_to_have_more_ctas() {
+fn the_report_advises_more_ctas_if_the_last_wave_is_partial() {
     let gain_of = |grid: u32| -> Option<f64> {
         advice_list(&with_advice(&chain_kernel(grid)))
             .into_iter()
@@ -76,7 +78,7 @@ fn a_grid_that_fills_half_of_the_gpu_is_advised_to_have_more_ctas() {
 }
 
 #[test]
-fn a_kernel_with_compulsory_dram_traffic_is_not_advised_to_read_less() {
+fn the_report_does_not_advise_to_reduce_compulsory_dram_traffic() {
     let report = with_advice(&copy_kernel(32768));
     let dram = report["busy"].as_array().expect("a list").iter().find(|busy| busy["unit"] == "DRAM").expect("it is there");
     assert!(dram["part"].as_f64().expect("a number") > 0.7, "{dram}");

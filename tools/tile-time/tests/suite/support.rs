@@ -18,7 +18,7 @@ pub(crate) struct Kernel {
     /// Operations that the launch states.
     flops: f64,
     /// The TMA tiles of the tensor maps: bytes of a row, and number of rows.
-    tma_copies: Vec<(usize, usize)>,
+    tma_tiles: Vec<(usize, usize)>,
     registers: u32,
     /// Indices of the CTAs that `tile-time` executes to predict the time of the grid.
     sample_blocks: Vec<u32>,
@@ -44,7 +44,7 @@ impl Kernel {
             cluster: 1,
             shared_bytes: 98304,
             flops: 0.0,
-            tma_copies: Vec::new(),
+            tma_tiles: Vec::new(),
             registers: 64,
             sample_blocks: Vec::new(),
         }
@@ -83,13 +83,13 @@ impl Kernel {
 
     /// Adds the tensor maps `map0`, `map1` and so on. Each describes tiles of the given row size in bytes and row count, in a
     /// matrix with rows of 256 KiB.
-    pub(crate) fn tma_copies(self, tma_copies: &[(usize, usize)]) -> Kernel {
-        Kernel { tma_copies: tma_copies.to_vec(), ..self }
+    pub(crate) fn tma_tiles(self, tma_tiles: &[(usize, usize)]) -> Kernel {
+        Kernel { tma_tiles: tma_tiles.to_vec(), ..self }
     }
 
     /// Returns the line before the PTX text from which the simulator computes a tensor map (a recipe, crate `tensormap`).
-    fn recipe(&self, number: usize) -> String {
-        let (bytes, rows) = self.tma_copies[number];
+    fn tensor_map_recipe(&self, number: usize) -> String {
+        let (bytes, rows) = self.tma_tiles[number];
         format!(
             "//!tile tensor-map (entry:\"k\",param:\"map{number}\",map:(base:param(0),element:f16,dims:[const({}),const({})],strides:[const({})],\
              extent:[{},{rows}],swizzle:bytes{bytes},tf32:false))\n",
@@ -100,13 +100,14 @@ impl Kernel {
         )
     }
 
+    /// Returns the PTX of the kernel.
     fn ptx(&self) -> String {
         let cluster =
             if self.cluster > 1 { format!(".explicitcluster\n.reqnctapercluster {}\n", self.cluster) } else { String::new() };
-        let recipes: String = (0..self.tma_copies.len()).map(|number| self.recipe(number)).collect();
+        let recipes: String = (0..self.tma_tiles.len()).map(|number| self.tensor_map_recipe(number)).collect();
         let recipes = if recipes.is_empty() { recipes } else { format!("//!tile ptx 1 final\n{recipes}") };
         let maps: String =
-            (0..self.tma_copies.len()).map(|number| format!(",\n.hidden .param .align 64 .b8 map{number}[128]")).collect();
+            (0..self.tma_tiles.len()).map(|number| format!(",\n.hidden .param .align 64 .b8 map{number}[128]")).collect();
         format!(
             "{recipes}.version 9.2\n.target {}\n.address_size 64\n.visible .entry k(.param .u64 .ptr .global .align 16 out{maps})\n.reqntid {}\n{cluster}{{\n\
              .reg .pred %p<10>;\n.reg .b32 %r<40>;\n.reg .b64 %rd<20>;\n.reg .f32 %f<300>;\n.shared .align 1024 .b8 buffer[{}];\n\

@@ -25,6 +25,7 @@ fn kernel() -> Kernel {
     Kernel::new("sm_90a", 64).prologue(prologue).body(body).out_bytes(4096).grid(4)
 }
 
+/// Runs `tile-time --trace` on the kernel and returns the events of the trace.
 fn trace_events() -> Vec<Value> {
     let folder = tempfile::tempdir().expect("the test can create a folder");
     kernel().write(folder.path());
@@ -40,6 +41,7 @@ fn trace_events() -> Vec<Value> {
     trace["traceEvents"].as_array().expect("a list of events").clone()
 }
 
+/// Returns a non-negative number of an event.
 fn number_field(event: &Value, key: &str) -> f64 {
     let number = event[key].as_f64().unwrap_or_else(|| panic!("no {key}: {event}"));
     assert!(number.is_finite() && number >= 0.0, "{event}");

@@ -14,7 +14,7 @@ fn kernel(resident: u32, grid: u32) -> Kernel {
 }
 
 #[test]
-fn grids_come_in_waves() {
+fn time_of_a_grid_is_proportional_to_its_waves() {
     for resident in [1, 2] {
         let one_wave = kernel(resident, 148).cycles("b200");
         let resident_ctas = 148 * resident;
@@ -41,7 +41,7 @@ fn grids_come_in_waves() {
 /// A persistent kernel has as many CTAs as the GPU holds at once, and each CTA processes tiles in turn. The longest CTA processes
 /// one tile more than the shortest.
 #[test]
-fn tiles_of_persistent_ctas_come_in_waves() {
+fn time_of_persistent_ctas_is_proportional_to_the_longest_cta() {
     let kernel = |tiles: u32| {
         let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
         let body = format!(
@@ -58,7 +58,7 @@ fn tiles_of_persistent_ctas_come_in_waves() {
 
 /// Co-resident CTAs whose shared memory fits on an SM still wait for each other's TMEM columns.
 #[test]
-fn ctas_share_tmem_columns() {
+fn tmem_allocation_limits_resident_ctas() {
     let kernel = |columns: u32| {
         let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
         let prologue = format!(
@@ -71,5 +71,5 @@ fn ctas_share_tmem_columns() {
         );
         Kernel::new("sm_100a", 32).prologue(&prologue).body(body).shared_bytes(1024).grid(148 * 2)
     };
-    assert_near("a block for all columns", kernel(512).cycles("b200") / kernel(256).cycles("b200"), 2.0, 0.05);
+    assert_near("a CTA that allocates all columns", kernel(512).cycles("b200") / kernel(256).cycles("b200"), 2.0, 0.05);
 }

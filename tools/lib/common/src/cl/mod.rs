@@ -20,7 +20,7 @@ pub struct Parsed {
     pub option_values: Vec<(&'static str, String)>,
     /// The arguments that are not options, such as input files.
     pub positional: Vec<String>,
-    /// Error lines for standard error. If there are any, the run fails.
+    /// Error lines for standard error. If there is an error line, the run fails.
     pub errors: Vec<String>,
     /// The immediate option at which parsing ended, such as `--help`. See [`Spec::immediate`].
     pub immediate: Option<&'static str>,
@@ -184,6 +184,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Adds the error line for an option, in the wording of LLVM's `cl` library.
     fn report_error(&mut self, option: &str, message: &str) {
         let line = format!("{}: for the {} option: {message}", self.program_name, dashed(option));
         self.parsed.errors.push(line);

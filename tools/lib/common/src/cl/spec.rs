@@ -22,12 +22,15 @@ pub enum Value {
 /// The section of `--help` that lists an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section {
+    /// Options that LLVM's `cl` library gives every program.
     Generic,
     /// A generic option that only `--help-hidden` and `--help-list-hidden` list.
     Hidden,
     /// The tool's main options.
     Tool,
+    /// Options that select optimization remarks.
     Remarks,
+    /// Options that NVIDIA's tileiras lacks.
     Extension,
     /// Never listed.
     Secret,

@@ -71,6 +71,7 @@ struct LazyFill {
 }
 
 impl LazyFill {
+    /// Whether the bytes of a page have been generated.
     fn is_materialised(&self, page: usize) -> bool {
         self.materialised_pages[page / 64] >> (page % 64) & 1 == 1
     }
@@ -128,6 +129,7 @@ impl Contents {
             Storage::Borrowed(memory) => memory.bytes(),
         }
     }
+    /// Like [`Contents::storage_bytes`], for writing.
     fn storage_bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.storage {
             Storage::Owned(bytes) => bytes,

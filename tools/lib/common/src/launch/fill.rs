@@ -6,6 +6,8 @@ use numerics::arith::Rounding;
 use numerics::float::{OverflowResult, encode};
 use serde::{Deserialize, Serialize};
 
+/// The rule that generates the initial contents of a buffer. In JSON, the field that has the name of the fill holds the element
+/// type, as in `{"iota": "i32"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -41,6 +43,7 @@ pub enum Fill {
     },
 }
 
+/// The fills without parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PlainFill {

@@ -151,6 +151,7 @@ fn parse_error(text: &str, name: &str, error: &serde_json::Error) -> Box<Diagnos
 /// The maximum size of a description, in bytes.
 const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
 
+/// The alignment in bytes of a buffer without a stated alignment. `cudaMalloc` guarantees this alignment.
 fn default_align() -> u64 {
     256
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// A launch with more floating-point operations than this takes minutes on a CPU, and therefore requires `--full-grid` or
 /// `--sample-blocks`.
 const MAX_FLOPS: f64 = 2e10;
-/// The same limit for the global-memory traffic of a launch, in bytes.
+/// A launch with more global-memory traffic than this, in bytes, also takes minutes.
 const MAX_BYTES: f64 = 1e9;
 
 #[derive(clap::Args, Clone, Debug)]

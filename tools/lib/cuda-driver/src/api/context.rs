@@ -1,6 +1,6 @@
 //! Entry points for contexts. All contexts share the memory and the modules of the device.
 
-use super::{entry_points, put_optional, write_to_client};
+use super::{entry_points, write_optional_to_client, write_to_client};
 use crate::driver::{CONTEXTS, current_context, driver};
 use crate::handles::{Handle, Object};
 use crate::status::{Result, Status};
@@ -14,7 +14,7 @@ fn check_context(context: Handle) -> Result<()> {
     }
 }
 
-/// The current context of the thread, or an error if it has none.
+/// Returns the current context of the thread, or an error if the thread has no current context.
 fn require_current() -> Result<Handle> {
     driver()?;
     current_context().ok_or_else(|| Status::InvalidContext.into())
@@ -57,7 +57,7 @@ entry_points! {
     fn cuCtxPopCurrent_v2(context: *mut Handle) {
         driver()?;
         let top = CONTEXTS.with_borrow_mut(Vec::pop).ok_or(Status::InvalidContext)?;
-        put_optional(context, top);
+        write_optional_to_client(context, top);
         Ok(())
     }
     fn cuCtxSetCurrent(context: Handle) {
@@ -121,8 +121,8 @@ entry_points! {
     }
     fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
         require_current()?;
-        put_optional(least, 0);
-        put_optional(greatest, -5);
+        write_optional_to_client(least, 0);
+        write_optional_to_client(greatest, -5);
         Ok(())
     }
     fn cuCtxResetPersistingL2Cache() {

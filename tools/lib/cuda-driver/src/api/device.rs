@@ -1,6 +1,6 @@
 //! Entry points for devices. There is one device, which imitates a GPU.
 
-use super::{entry_points, put_optional, text, write_to_client};
+use super::{entry_points, read_text_from_client, write_optional_to_client, write_to_client};
 use crate::driver::driver;
 use crate::status::{Result, Status};
 use std::ffi::{c_char, c_int, c_uint};
@@ -16,7 +16,7 @@ fn check_ordinal(device: c_int) -> Result<()> {
 }
 
 /// Writes a text and a NUL to memory of the client. Truncates the text if the memory is too small.
-fn put_text(place: *mut c_char, size: c_int, text: &[u8]) -> Result<()> {
+fn write_text_to_client(place: *mut c_char, size: c_int, text: &[u8]) -> Result<()> {
     let size = usize::try_from(size).ok().filter(|size| *size > 0 && !place.is_null()).ok_or(Status::InvalidValue)?;
     let count = text.len().min(size - 1);
     // SAFETY: the client states the size of its memory.
@@ -39,7 +39,7 @@ entry_points! {
     }
     fn cuDeviceGetName(name: *mut c_char, size: c_int, device: c_int) {
         check_ordinal(device)?;
-        put_text(name, size, driver()?.device.name.as_bytes())
+        write_text_to_client(name, size, driver()?.device.name.as_bytes())
     }
     fn cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) {
         check_ordinal(device)?;
@@ -65,10 +65,10 @@ entry_points! {
     }
     fn cuDeviceGetPCIBusId(id: *mut c_char, size: c_int, device: c_int) {
         check_ordinal(device)?;
-        put_text(id, size, BUS_ID.as_bytes())
+        write_text_to_client(id, size, BUS_ID.as_bytes())
     }
     fn cuDeviceGetByPCIBusId(device: *mut c_int, id: *const c_char) {
-        if text(id)? == BUS_ID { write_to_client(device, 0) } else { Err(Status::InvalidDevice.into()) }
+        if read_text_from_client(id)? == BUS_ID { write_to_client(device, 0) } else { Err(Status::InvalidDevice.into()) }
     }
     fn cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) {
         check_ordinal(device)?;
@@ -95,7 +95,7 @@ entry_points! {
     }
     fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) {
         check_ordinal(device)?;
-        put_optional(flags, 0);
+        write_optional_to_client(flags, 0);
         write_to_client(active, c_int::from(driver()?.tables().primary_users > 0))
     }
     fn cuDeviceGetDefaultMemPool(pool: *mut usize, device: c_int) {

@@ -7,10 +7,10 @@ use crate::status::{Result, Status};
 use crate::work::{Work, issue};
 use std::ffi::c_uint;
 
-/// `CU_EVENT_DISABLE_TIMING`: clients do not query the time of the event.
+/// `CU_EVENT_DISABLE_TIMING`: clients must not query the time of the event.
 const DISABLE_TIMING: c_uint = 2;
 
-/// Writes the milliseconds from one event to another event.
+/// Writes the milliseconds from the event `start` to the event `end`.
 fn write_elapsed(milliseconds: *mut f32, start: Handle, end: Handle) -> Result<()> {
     let (start, end) = {
         let tables = driver()?.tables();
@@ -56,7 +56,7 @@ entry_points! {
     }
 }
 
-/// Rejects an event that a capture recorded. The work before any other event is complete, so there is nothing to wait for.
+/// Returns an error for an event that a capture recorded. The work before any other event is complete, so no wait is necessary.
 fn check_not_captured(event: Handle) -> Result<()> {
     match driver()?.tables().handles.event(event)?.capture_graph {
         None => Ok(()),

@@ -1,6 +1,6 @@
 //! Entry points of this project, which the Python package `tileworks.cpu` uses.
 
-use super::{entry_points, text};
+use super::{entry_points, read_text_from_client};
 use crate::allocations::HostRange;
 use crate::driver::{HOST_RANGES, driver};
 use crate::status::Status;
@@ -10,18 +10,18 @@ use std::sync::{Mutex, PoisonError};
 /// Maximum number of host ranges that a thread can allow for one launch.
 const MAX_HOST_RANGES: usize = 1 << 16;
 
-/// A function that finds the memory of the host program that contains an address. It writes the start and the bytes of the memory,
-/// and returns 1, or 0 if it knows no such memory.
+/// A function that finds the memory of the host program that contains an address. If the function finds memory, it writes the start
+/// and the size in bytes, and returns 1. Otherwise it returns 0.
 type HostMemoryFinder = unsafe extern "C" fn(address: u64, start: *mut u64, bytes: *mut u64) -> c_int;
 
 static FINDER: Mutex<Option<HostMemoryFinder>> = Mutex::new(None);
 
-/// Returns the memory of the host program that contains an address, if the program has set a function that finds it. The caller
-/// holds no lock, because the function may wait for a lock of the host program.
+/// Returns the memory of the host program that contains an address, if the program has set a [`HostMemoryFinder`]. The caller must
+/// not have taken a lock of the driver, because the function may wait for a lock of the host program.
 pub(super) fn find_host_memory(address: u64) -> Option<HostRange> {
     let finder = (*FINDER.lock().unwrap_or_else(PoisonError::into_inner))?;
     let (mut start, mut size) = (0, 0);
-    // SAFETY: the host program keeps the function until it sets another one.
+    // SAFETY: the host program keeps the function valid until it sets another function.
     let found = unsafe { finder(address, &mut start, &mut size) } == 1;
     let contains = start > 0 && start.checked_add(size).is_some() && address.wrapping_sub(start) < size;
     (found && contains).then(|| HostRange { address: start, size, name: format!("host memory at {start:#x}"), read_only: false })
@@ -40,7 +40,7 @@ entry_points! {
         if address == 0 || address.checked_add(bytes).is_none() {
             return Err(Status::InvalidValue.into());
         }
-        let name = if name.is_null() { format!("host memory at {address:#x}") } else { text(name)? };
+        let name = if name.is_null() { format!("host memory at {address:#x}") } else { read_text_from_client(name)? };
         HOST_RANGES.with_borrow_mut(|ranges| {
             let range = HostRange { address, size: bytes, name, read_only: read_only != 0 };
             if ranges.len() < MAX_HOST_RANGES && !ranges.contains(&range) {

@@ -1,8 +1,8 @@
 //! Entry points for graphs that clients build or capture, and for executable graphs.
 
-use super::launch::{Shape, prepare};
+use super::launch::{LaunchShape, prepare_launch};
 use super::memory::allocate;
-use super::{entry_points, get, list, put_optional, write_to_client};
+use super::{entry_points, read_from_client, read_list_from_client, write_optional_to_client, write_to_client};
 use crate::allocations::MemoryKind;
 use crate::driver::{Driver, driver};
 use crate::graph::{Graph, GraphExec, Node};
@@ -65,15 +65,17 @@ struct AllocParams {
 }
 
 impl KernelParams {
-    /// The launch of a kernel node. `kernel`: the kernel if `function` is null, as clients of version 2 may pass it.
+    /// Returns the launch of a kernel node. If `function` is null, the launch uses `kernel`, a field that only version 2 has.
     fn work(&self, kernel: Handle) -> Result<Work> {
         let kernel = if self.function == 0 { kernel } else { self.function };
-        let shape = Shape { grid: self.grid, block: self.block, dynamic_shared_bytes: self.dynamic_shared_bytes, cluster: [1; 3] };
-        prepare(kernel, shape, self.params, self.extra).map(Work::Launch)
+        let shape =
+            LaunchShape { grid: self.grid, block: self.block, dynamic_shared_bytes: self.dynamic_shared_bytes, cluster: [1; 3] };
+        prepare_launch(kernel, shape, self.params, self.extra).map(Work::Launch)
     }
 }
 
 impl KernelParams2 {
+    /// Returns the launch of a kernel node.
     fn work(&self) -> Result<Work> {
         self.version_1.work(self.kernel)
     }
@@ -83,7 +85,7 @@ impl KernelParams2 {
 fn add_node(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, work: Work) -> Result<()> {
     let mut tables = driver()?.tables();
     let mut indices = BTreeSet::new();
-    for handle in list(dependencies, count)? {
+    for handle in read_list_from_client(dependencies, count)? {
         let (of, index, _) = tables.handles.node(handle)?;
         if of != graph {
             return Err(Status::InvalidValue.because("a dependency belongs to another graph"));
@@ -103,11 +105,11 @@ fn instantiate(exec: *mut Handle, graph: Handle) -> Result<()> {
     write_to_client(exec, tables.handles.add(Object::GraphExec(new)))
 }
 
-/// Adds dependencies (`present`) between nodes of a graph, or removes them.
+/// If `present`, adds dependencies between nodes of a graph. Otherwise, removes the dependencies.
 fn set_dependencies(graph: Handle, from: *const Handle, to: *const Handle, count: usize, present: bool) -> Result<()> {
     let mut tables = driver()?.tables();
     tables.handles.graph(graph)?;
-    for (from, to) in list(from, count)?.into_iter().zip(list(to, count)?) {
+    for (from, to) in read_list_from_client(from, count)?.into_iter().zip(read_list_from_client(to, count)?) {
         let (from_graph, before, _) = tables.handles.node(from)?;
         let (to_graph, after, _) = tables.handles.node(to)?;
         if [from_graph, to_graph] != [graph; 2] {
@@ -122,21 +124,21 @@ fn set_dependencies(graph: Handle, from: *const Handle, to: *const Handle, count
     Ok(())
 }
 
-/// The operation of a memset node.
+/// Returns the operation of a memset node.
 fn fill_work(driver: &Driver, params: *const c_void) -> Result<Work> {
-    let FillParams { to, pitch, value, element, width, height } = get(params.cast())?;
+    let FillParams { to, pitch, value, element, width, height } = read_from_client(params.cast())?;
     let (pitch, element_bytes, count, rows) = (pitch as u64, element.into(), width as u64, height as u64);
     check_fill(driver, to, pitch, element_bytes, count, rows)?;
     Ok(Work::Fill { to, pitch, value, element_bytes, count, rows })
 }
 
-/// The operation of a host node.
+/// Returns the operation of a host node.
 fn host_call_work(params: *const c_void) -> Result<Work> {
-    let HostParams { function, data } = get(params.cast())?;
+    let HostParams { function, data } = read_from_client(params.cast())?;
     Ok(Work::Call { function: function.ok_or(Status::InvalidValue)?, data: data as usize })
 }
 
-/// Replaces the operations of an executable graph by those of a graph.
+/// Replaces the operations of an executable graph by the operations of a graph.
 fn update_exec(driver: &Driver, exec: Handle, graph: Handle) -> Result<()> {
     let mut tables = driver.tables();
     let new = tables.handles.graph(graph)?.instantiate()?;
@@ -167,9 +169,10 @@ fn node_type(work: &Work) -> c_int {
     }
 }
 
-/// Writes as many handles as the client has places for, and their number. If `places` is null, writes the number of all handles.
+/// Writes handles to the array `places`, whose length is in `count`, and writes the number of written handles to `count`. If
+/// `places` is null, writes the number of all handles.
 fn write_handles(handles: Vec<Handle>, places: *mut Handle, count: *mut usize) -> Result<()> {
-    let capacity = get(count.cast_const())?;
+    let capacity = read_from_client(count.cast_const())?;
     if !places.is_null() {
         for (index, handle) in handles.iter().take(capacity).enumerate() {
             write_to_client(places.wrapping_add(index), *handle)?;
@@ -178,7 +181,7 @@ fn write_handles(handles: Vec<Handle>, places: *mut Handle, count: *mut usize) -
     write_to_client(count, if places.is_null() { handles.len() } else { handles.len().min(capacity) })
 }
 
-/// The handles of the selected nodes that the client has not destroyed.
+/// Returns the handles of the nodes that `is_selected` accepts and that the client has not destroyed.
 fn live_handles(graph: &Graph, is_selected: impl Fn(&Node) -> bool) -> Vec<Handle> {
     graph.nodes.iter().filter(|node| !node.removed && is_selected(node)).map(|node| node.handle).collect()
 }
@@ -194,10 +197,10 @@ entry_points! {
         Ok(())
     }
     fn cuGraphAddKernelNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, params: *const c_void) {
-        add_node(node, graph, dependencies, count, get(params.cast::<KernelParams>())?.work(0)?)
+        add_node(node, graph, dependencies, count, read_from_client(params.cast::<KernelParams>())?.work(0)?)
     }
     fn cuGraphAddKernelNode_v2(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, params: *const c_void) {
-        add_node(node, graph, dependencies, count, get(params.cast::<KernelParams2>())?.work()?)
+        add_node(node, graph, dependencies, count, read_from_client(params.cast::<KernelParams2>())?.work()?)
     }
     fn cuGraphAddMemsetNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, params: *const c_void, _context: Handle) {
         add_node(node, graph, dependencies, count, fill_work(driver()?, params)?)
@@ -221,7 +224,7 @@ entry_points! {
         add_node(node, graph, dependencies, count, Work::Graph(operations.into_iter().map(|(_, work)| work).collect()))
     }
     fn cuGraphAddMemAllocNode(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, params: *mut c_void) {
-        let mut alloc = get(params.cast::<AllocParams>().cast_const())?;
+        let mut alloc = read_from_client(params.cast::<AllocParams>().cast_const())?;
         alloc.pointer = allocate(alloc.bytes, MemoryKind::Device)?;
         add_node(node, graph, dependencies, count, Work::Allocate)?;
         write_to_client(params.cast(), alloc)
@@ -280,11 +283,11 @@ entry_points! {
     /// `result` points to a structure that starts with a code: 0 for success, 1 if the update failed.
     fn cuGraphExecUpdate_v2(exec: Handle, graph: Handle, result: *mut c_int) {
         let updated = update_exec(driver()?, exec, graph);
-        put_optional(result, c_int::from(updated.is_err()));
+        write_optional_to_client(result, c_int::from(updated.is_err()));
         updated
     }
     fn cuGraphExecKernelNodeSetParams_v2(exec: Handle, node: Handle, params: *const c_void) {
-        replace_work(exec, node, get(params.cast::<KernelParams2>())?.work()?)
+        replace_work(exec, node, read_from_client(params.cast::<KernelParams2>())?.work()?)
     }
     fn cuGraphExecMemsetNodeSetParams(exec: Handle, node: Handle, params: *const c_void, _context: Handle) {
         replace_work(exec, node, fill_work(driver()?, params)?)

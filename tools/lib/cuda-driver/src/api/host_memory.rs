@@ -7,7 +7,7 @@ use crate::driver::driver;
 use crate::status::Status;
 use std::ffi::{c_uint, c_void};
 
-/// The flag of `cuMemHostRegister` for memory that kernels may only read.
+/// `CU_MEMHOSTREGISTER_READ_ONLY`, the flag of `cuMemHostRegister` for memory that kernels may only read.
 const READ_ONLY: c_uint = 8;
 
 entry_points! {

@@ -1,6 +1,6 @@
-//! Initialisation, errors, and the addresses of entry points.
+//! Entry points for initialisation, for the texts of result codes, and for the addresses of entry points.
 
-use super::{entry_points, put_optional, text, unsupported, write_to_client};
+use super::{entry_points, read_text_from_client, unsupported, write_optional_to_client, write_to_client};
 use crate::driver::{error_text, initialise};
 use crate::status::{Status, name_and_description};
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -46,7 +46,7 @@ entry_points! {
         if known.is_some() { Ok(()) } else { Err(Status::InvalidValue.into()) }
     }
     fn cuGetProcAddress(symbol: *const c_char, address: *mut *const c_void, version: c_int, _flags: u64) {
-        let symbol = text(symbol)?;
+        let symbol = read_text_from_client(symbol)?;
         match address_of(&symbol, version) {
             Some(found) => write_to_client(address, found),
             None => {
@@ -56,9 +56,9 @@ entry_points! {
         }
     }
     fn cuGetProcAddress_v2(symbol: *const c_char, address: *mut *const c_void, version: c_int, _flags: u64, status: *mut c_int) {
-        let symbol = text(symbol)?;
+        let symbol = read_text_from_client(symbol)?;
         let found = address_of(&symbol, version);
-        put_optional(status, if found.is_some() { 0 } else { SYMBOL_NOT_FOUND });
+        write_optional_to_client(status, if found.is_some() { 0 } else { SYMBOL_NOT_FOUND });
         write_to_client(address, found.unwrap_or(std::ptr::null()))?;
         if found.is_some() { Ok(()) } else { Err(Status::NotFound.into()) }
     }
@@ -69,7 +69,7 @@ entry_points! {
     }
 }
 
-/// Returns the address of an entry point, in the newest version that a client of this CUDA version knows.
+/// Returns the address of an entry point, with the newest signature that a client of this CUDA version knows.
 fn address_of(symbol: &str, version: c_int) -> Option<*const c_void> {
     let find = |name: &str| super::supported_entries().find(|entry| entry.name == name).map(|entry| entry.address);
     for suffix in ["_v4", "_v3", "_v2", ""] {

@@ -1,7 +1,7 @@
 //! The entry points that launch kernels.
 
 use super::extension::find_host_memory;
-use super::{entry_points, get, list};
+use super::{entry_points, read_from_client, read_list_from_client};
 use crate::allocations::HostRange;
 use crate::driver::{Driver, HOST_RANGES, driver};
 use crate::handles::Handle;
@@ -38,19 +38,25 @@ const CLUSTER_DIMENSION: c_uint = 4;
 /// The extents of a launch, and its dynamic shared memory in bytes. `cluster` is 1 in all dimensions unless an attribute requests a
 /// cluster.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct LaunchShape {
     pub(super) grid: [u32; 3],
     pub(super) block: [u32; 3],
     pub(super) dynamic_shared_bytes: u32,
     pub(super) cluster: [u32; 3],
 }
 
-/// Copies the arguments of a launch, and checks its configuration. Takes the host ranges that the thread allowed for the launch.
-pub(super) fn prepare(kernel: Handle, shape: Shape, params: *const *const c_void, extra: *const *const c_void) -> Result<Launch> {
+/// Returns a launch with copies of its parameters, after a check of its configuration. Moves the memory ranges that the client
+/// allowed for this launch from `HOST_RANGES` to the launch.
+pub(super) fn prepare_launch(
+    kernel: Handle,
+    shape: LaunchShape,
+    params: *const *const c_void,
+    extra: *const *const c_void,
+) -> Result<Launch> {
     let driver = driver()?;
     let function = driver.tables().handles.function(kernel)?.clone();
     let param_data = copy_params(&function, params, extra)?;
-    let Shape { grid, block, dynamic_shared_bytes, cluster } = shape;
+    let LaunchShape { grid, block, dynamic_shared_bytes, cluster } = shape;
     let mut host_ranges = HOST_RANGES.take();
     add_host_memory_of_params(driver, &function, &param_data, &mut host_ranges);
     let launch = Launch { function, grid, block, dynamic_shared_bytes, cluster, param_data, host_ranges };
@@ -58,11 +64,11 @@ pub(super) fn prepare(kernel: Handle, shape: Shape, params: *const *const c_void
     Ok(launch)
 }
 
-/// Addresses from here on can belong to the host program. Smaller values of 8 bytes are numbers.
+/// The first address that can belong to the host program. A parameter of 8 bytes with a smaller value is a number.
 const FIRST_HOST_ADDRESS: u64 = 1 << 16;
 
-/// Adds the memory of the host program at which pointer parameters point, if the program finds it
-/// (`tileworksSetHostMemoryFinder`).
+/// Adds to `host_ranges` the memory of the host program to which pointer parameters point. The function that the program set with
+/// `tileworksSetHostMemoryFinder` finds the memory.
 fn add_host_memory_of_params(driver: &Driver, function: &Function, param_data: &[u8], host_ranges: &mut Vec<HostRange>) {
     for param in function.params.iter().filter(|param| param.bytes == 8) {
         let bytes = param_data[param.offset as usize..][..8].try_into().expect("eight bytes");
@@ -76,30 +82,40 @@ fn add_host_memory_of_params(driver: &Driver, function: &Function, param_data: &
     }
 }
 
-fn launch(kernel: Handle, shape: Shape, stream: Handle, params: *const *const c_void, extra: *const *const c_void) -> Result<()> {
-    let work = Work::Launch(prepare(kernel, shape, params, extra)?);
+/// Launches a kernel in a stream.
+fn launch(
+    kernel: Handle,
+    shape: LaunchShape,
+    stream: Handle,
+    params: *const *const c_void,
+    extra: *const *const c_void,
+) -> Result<()> {
+    let work = Work::Launch(prepare_launch(kernel, shape, params, extra)?);
     issue(driver()?, stream, work)
 }
 
 entry_points! {
     fn cuLaunchKernel(kernel: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, dynamic_shared_bytes: c_uint, stream: Handle, params: *const *const c_void, extra: *const *const c_void) {
-        let shape = Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], dynamic_shared_bytes, cluster: [1; 3] };
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        let shape = LaunchShape { grid, block, dynamic_shared_bytes, cluster: [1; 3] };
         launch(kernel, shape, stream, params, extra)
     }
     fn cuLaunchKernelEx(config: *const c_void, kernel: Handle, params: *const *const c_void, extra: *const *const c_void) {
-        let config = get(config.cast::<Config>())?;
-        let attributes = list(config.attributes, config.count as usize)?;
+        let config = read_from_client(config.cast::<Config>())?;
+        let attributes = read_list_from_client(config.attributes, config.count as usize)?;
         // The other attributes concern overlap, placement and caches, and so do not change the results of a kernel.
         let cluster = attributes.iter().find(|attribute| attribute.id == CLUSTER_DIMENSION);
         let cluster = cluster.map_or([1; 3], |attribute| [attribute.value[0], attribute.value[1], attribute.value[2]]);
         if cluster.contains(&0) {
             return Err(Status::InvalidValue.because(format!("a cluster of {cluster:?} CTAs")));
         }
-        let shape = Shape { grid: config.grid, block: config.block, dynamic_shared_bytes: config.dynamic_shared_bytes, cluster };
+        let Config { grid, block, dynamic_shared_bytes, .. } = config;
+        let shape = LaunchShape { grid, block, dynamic_shared_bytes, cluster };
         launch(kernel, shape, config.stream, params, extra)
     }
     fn cuLaunchCooperativeKernel(kernel: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint, block_z: c_uint, dynamic_shared_bytes: c_uint, stream: Handle, params: *const *const c_void) {
-        let shape = Shape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], dynamic_shared_bytes, cluster: [1; 3] };
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        let shape = LaunchShape { grid, block, dynamic_shared_bytes, cluster: [1; 3] };
         launch(kernel, shape, stream, params, std::ptr::null())
     }
 }

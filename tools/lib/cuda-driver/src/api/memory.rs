@@ -1,6 +1,6 @@
 //! Entry points for device and managed memory, and for the attributes of pointers.
 
-use super::{entry_points, list, put_optional, write_to_client};
+use super::{entry_points, read_list_from_client, write_optional_to_client, write_to_client};
 use crate::allocations::MemoryKind;
 use crate::driver::{Driver, driver};
 use crate::handles::Handle;
@@ -69,12 +69,12 @@ fn pointer_attribute(driver: &Driver, attribute: c_int, pointer: u64) -> Result<
     })
 }
 
-/// Writes the value of an attribute with its size in bytes.
+/// Writes the value of an attribute of a pointer. `bytes` is the size of the value.
 fn write_attribute(place: *mut c_void, (value, bytes): (u64, usize)) -> Result<()> {
     if bytes == 8 { write_to_client(place.cast(), value) } else { write_to_client(place.cast(), value as u32) }
 }
 
-/// Allocates memory within the capacity of the device.
+/// Allocates memory of this kind, unless the allocations would exceed the memory of the device. Returns the address.
 pub(super) fn allocate(bytes: usize, kind: MemoryKind) -> Result<u64> {
     let driver = driver()?;
     let capacity = driver.device.memory_bytes;
@@ -85,8 +85,8 @@ entry_points! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         let driver = driver()?;
         let used = driver.tables().allocations.used();
-        put_optional(free, (driver.device.memory_bytes - used) as usize);
-        put_optional(total, driver.device.memory_bytes as usize);
+        write_optional_to_client(free, (driver.device.memory_bytes - used) as usize);
+        write_optional_to_client(total, driver.device.memory_bytes as usize);
         Ok(())
     }
     fn cuMemAlloc_v2(pointer: *mut u64, bytes: usize) {
@@ -106,8 +106,8 @@ entry_points! {
     fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, pointer: u64) {
         let tables = driver()?.tables();
         let found = tables.allocations.find(pointer).ok_or(Status::NotFound)?;
-        put_optional(base, found.address);
-        put_optional(size, found.size as usize);
+        write_optional_to_client(base, found.address);
+        write_optional_to_client(size, found.size as usize);
         Ok(())
     }
     fn cuMemPrefetchAsync(pointer: u64, bytes: usize, _device: c_int, _stream: Handle) {
@@ -137,8 +137,8 @@ entry_points! {
     }
     fn cuPointerGetAttributes(count: c_uint, attributes: *const c_int, data: *const *mut c_void, pointer: u64) {
         let driver = driver()?;
-        let places = list(data, count as usize)?;
-        for (attribute, place) in list(attributes, count as usize)?.into_iter().zip(places) {
+        let places = read_list_from_client(data, count as usize)?;
+        for (attribute, place) in read_list_from_client(attributes, count as usize)?.into_iter().zip(places) {
             // For memory that the driver does not know, this entry point writes zeros, and -2 as the device ordinal. The single
             // query, `cuPointerGetAttribute`, returns an error instead.
             match pointer_attribute(driver, attribute, pointer) {
@@ -154,7 +154,7 @@ entry_points! {
     }
 }
 
-/// Allocates memory when the client calls. CUDA permits this, although the order of the stream would also permit a later time.
+/// Allocates memory in the stream-ordered entry points. The allocation takes place during the call, as CUDA permits.
 fn allocate_async(pointer: *mut u64, bytes: usize, stream: Handle) -> Result<()> {
     let driver = driver()?;
     driver.stream(stream)?;

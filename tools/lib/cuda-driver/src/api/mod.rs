@@ -1,5 +1,5 @@
-//! The entry points. Each has the name and the parameters of the driver API. The library exports no other functions, except those
-//! of `extension.rs`.
+//! The entry points. Each entry point has the name and the parameters of a function of the driver API. Only the entry points in
+//! `extension.rs` are not part of the driver API.
 
 mod context;
 mod device;
@@ -38,7 +38,7 @@ macro_rules! entry_points {
             #[unsafe(no_mangle)]
             #[allow(non_snake_case, unreachable_pub, clippy::missing_safety_doc, reason = "the name and the contract are those of the driver API")]
             pub unsafe extern "C" fn $name($($argument: $ty),*) -> std::ffi::c_int {
-                crate::driver::enter(stringify!($name), move || $body)
+                crate::driver::run_entry_point(stringify!($name), move || $body)
             }
         )*
         pub(crate) static ENTRIES: &[crate::api::Entry] = &[
@@ -48,7 +48,7 @@ macro_rules! entry_points {
 }
 pub(crate) use entry_points;
 
-/// All supported entry points.
+/// Returns all supported entry points.
 fn supported_entries() -> impl Iterator<Item = &'static Entry> {
     let groups = [
         context::ENTRIES,
@@ -80,7 +80,7 @@ fn write_to_client<T>(place: *mut T, value: T) -> Result<()> {
 }
 
 /// Writes a result of an entry point, unless the client passes a null pointer.
-fn put_optional<T>(place: *mut T, value: T) {
+fn write_optional_to_client<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: the client passes a pointer to memory of this type, as the API requires; it may be unaligned.
         unsafe { place.write_unaligned(value) };
@@ -88,7 +88,7 @@ fn put_optional<T>(place: *mut T, value: T) {
 }
 
 /// Reads a structure that the client passes by address.
-fn get<T: Copy>(place: *const T) -> Result<T> {
+fn read_from_client<T: Copy>(place: *const T) -> Result<T> {
     if place.is_null() {
         return Err(Status::InvalidValue.into());
     }
@@ -96,8 +96,8 @@ fn get<T: Copy>(place: *const T) -> Result<T> {
     Ok(unsafe { place.read_unaligned() })
 }
 
-/// Copies a list of the client.
-fn list<T: Copy>(start: *const T, count: usize) -> Result<Vec<T>> {
+/// Copies an array of `count` elements from memory of the client.
+fn read_list_from_client<T: Copy>(start: *const T, count: usize) -> Result<Vec<T>> {
     if count > 0 && start.is_null() || count > 1 << 24 {
         return Err(Status::InvalidValue.into());
     }
@@ -105,8 +105,8 @@ fn list<T: Copy>(start: *const T, count: usize) -> Result<Vec<T>> {
     Ok((0..count).map(|index| unsafe { start.add(index).read_unaligned() }).collect())
 }
 
-/// Copies a NUL-terminated string of the client.
-fn text(start: *const std::ffi::c_char) -> Result<String> {
+/// Copies a NUL-terminated string from memory of the client.
+fn read_text_from_client(start: *const std::ffi::c_char) -> Result<String> {
     if start.is_null() {
         return Err(Status::InvalidValue.into());
     }

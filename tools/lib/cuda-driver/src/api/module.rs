@@ -1,6 +1,6 @@
 //! Entry points for modules and libraries, and for their kernels and the attributes of kernels.
 
-use super::{entry_points, put_optional, text, write_to_client};
+use super::{entry_points, read_text_from_client, write_optional_to_client, write_to_client};
 use crate::driver::{Driver, driver};
 use crate::handles::{Handle, Object};
 use crate::module::{Function, Library, read_image};
@@ -29,8 +29,9 @@ fn load_image(handle: *mut Handle, image: &[u8], name: &str) -> Result<()> {
     write_to_client(handle, driver.tables().handles.add(Object::Library(Arc::new(library))))
 }
 
+/// Loads a module or library from the image in a file.
 fn load_file(handle: *mut Handle, path: *const c_char) -> Result<()> {
-    let path = text(path)?;
+    let path = read_text_from_client(path)?;
     let image = std::fs::read(&path).map_err(|error| Status::FileNotFound.because(format!("{path}: {error}")))?;
     load_image(handle, &image, &path)
 }
@@ -57,10 +58,12 @@ fn kernel_handle(driver: &Driver, library: Handle, name: &str) -> Result<Handle>
     Ok(driver.tables().handles.add(Object::Function(Arc::new(function))))
 }
 
+/// Returns the kernel of a handle.
 fn function_of(handle: Handle) -> Result<Arc<Function>> {
     driver()?.tables().handles.function(handle).cloned()
 }
 
+/// Writes the value of an attribute of a kernel.
 fn get_attribute(value: *mut c_int, number: c_int, handle: Handle) -> Result<()> {
     let (driver, function) = (driver()?, function_of(handle)?);
     let version = driver.device.capability().0 * 10 + driver.device.capability().1;
@@ -78,6 +81,7 @@ fn get_attribute(value: *mut c_int, number: c_int, handle: Handle) -> Result<()>
     )
 }
 
+/// Sets an attribute of a kernel.
 fn set_attribute(number: c_int, value: c_int, handle: Handle) -> Result<()> {
     let (driver, function) = (driver()?, function_of(handle)?);
     if number == attribute::MAX_DYNAMIC_SHARED {
@@ -95,14 +99,16 @@ fn set_attribute(number: c_int, value: c_int, handle: Handle) -> Result<()> {
     if (0..attribute::LAST).contains(&number) { Ok(()) } else { Err(Status::InvalidValue.into()) }
 }
 
+/// Writes the offset and the size in bytes of the parameter with this index.
 fn write_param_info(handle: Handle, index: usize, offset: *mut usize, size: *mut usize) -> Result<()> {
     let function = function_of(handle)?;
     let param = function.params.get(index).ok_or(Status::InvalidValue)?;
     write_to_client(offset, param.offset as usize)?;
-    put_optional(size, param.bytes as usize);
+    write_optional_to_client(size, param.bytes as usize);
     Ok(())
 }
 
+/// Writes the address of the name of a kernel.
 fn write_name(name: *mut *const c_char, handle: Handle) -> Result<()> {
     let function = function_of(handle)?;
     write_to_client(name, function.c_name.as_ptr())
@@ -116,10 +122,12 @@ fn library_of(handle: Handle) -> Result<Handle> {
     tables.handles.all().find(|(_, object)| own(object)).map(|(handle, _)| handle).ok_or_else(|| Status::InvalidHandle.into())
 }
 
+/// Writes the number of kernels of a library.
 fn write_kernel_count(count: *mut c_uint, library: Handle) -> Result<()> {
     write_to_client(count, driver()?.tables().handles.library(library)?.kernels.len() as c_uint)
 }
 
+/// Writes the handles of the kernels of a library, at most `count`.
 fn write_kernels(kernels: *mut Handle, count: c_uint, library: Handle) -> Result<()> {
     let driver = driver()?;
     let names = driver.tables().handles.library(library)?.kernels.clone();
@@ -129,14 +137,14 @@ fn write_kernels(kernels: *mut Handle, count: c_uint, library: Handle) -> Result
     Ok(())
 }
 
-/// The error for a query of a variable of a module.
+/// Fails a query of a variable of a module, because the driver has no variables.
 fn refuse_variable(library: Handle, name: *const c_char) -> Result<()> {
     driver()?.tables().handles.library(library)?;
-    Err(Status::NotFound.because(format!("'{}': variables of modules are not supported", text(name)?)))
+    Err(Status::NotFound.because(format!("'{}': variables of modules are not supported", read_text_from_client(name)?)))
 }
 
-/// Writes the number of CTAs that an SM can hold at a time. The limits are the CTAs, threads and shared memory of an SM. On
-/// hardware, registers are a limit too, but a program for the CPU has no register count.
+/// Writes the number of CTAs of a kernel that can be resident on an SM at a time. The limits are the CTAs, threads and shared
+/// memory of an SM. On hardware, registers are a limit too, but a program for the CPU has no register count.
 fn write_occupancy(blocks: *mut c_int, handle: Handle, threads: c_int, dynamic_shared_bytes: usize) -> Result<()> {
     let (driver, function) = (driver()?, function_of(handle)?);
     let limit = |number: c_int| driver.device.attribute(number).unwrap_or(0) as usize;
@@ -169,7 +177,7 @@ entry_points! {
         unload(module)
     }
     fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) {
-        write_to_client(function, kernel_handle(driver()?, module, &text(name)?)?)
+        write_to_client(function, kernel_handle(driver()?, module, &read_text_from_client(name)?)?)
     }
     fn cuModuleGetFunctionCount(number: *mut c_uint, module: Handle) {
         write_kernel_count(number, module)
@@ -194,7 +202,7 @@ entry_points! {
         unload(library)
     }
     fn cuLibraryGetKernel(handle: *mut Handle, library: Handle, name: *const c_char) {
-        write_to_client(handle, kernel_handle(driver()?, library, &text(name)?)?)
+        write_to_client(handle, kernel_handle(driver()?, library, &read_text_from_client(name)?)?)
     }
     fn cuLibraryGetModule(module: *mut Handle, library: Handle) {
         driver()?.tables().handles.library(library)?;

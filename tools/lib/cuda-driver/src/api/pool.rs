@@ -1,14 +1,13 @@
-//! Entry points for memory pools. The attributes of a pool are stored without an effect, because all allocations come directly from
-//! the device.
+//! Entry points for memory pools. The attributes of a pool have no effect, because no allocation uses the pool.
 
-use super::{entry_points, write_to_client};
+use super::{entry_points, read_from_client, write_to_client};
 use crate::driver::driver;
 use crate::handles::{Handle, Object, Pool};
 use crate::status::{Result, Status};
 use std::ffi::{c_int, c_void};
 
-/// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`. Attributes below it are flags of 32 bits. The other attributes are numbers of bytes, with
-/// 64 bits.
+/// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`. Attributes with a smaller number are flags of 32 bits. This attribute and the attributes
+/// with a larger number are byte counts of 64 bits.
 const RELEASE_THRESHOLD: c_int = 4;
 /// `CU_MEMPOOL_ATTR_USED_MEM_CURRENT`.
 const USED_CURRENT: c_int = 7;
@@ -41,7 +40,10 @@ entry_points! {
             return Err(Status::InvalidValue.into());
         }
         let mut tables = driver()?.tables();
-        let value = if attribute < RELEASE_THRESHOLD { super::get(value.cast::<u32>())?.into() } else { super::get(value.cast::<u64>())? };
+        let value = match attribute {
+            ..RELEASE_THRESHOLD => read_from_client(value.cast::<u32>())?.into(),
+            _ => read_from_client(value.cast::<u64>())?,
+        };
         tables.handles.pool_mut(pool)?.attributes.insert(attribute, value);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Entry points for streams and their capture into graphs.
 
-use super::{entry_points, put_optional, write_to_client};
+use super::{entry_points, read_from_client, write_optional_to_client, write_to_client};
 use crate::driver::{CAPTURE_MODE, Driver, driver};
 use crate::graph::Graph;
 use crate::handles::{Capture, Handle, Object, Stream};
@@ -20,7 +20,7 @@ struct Callback {
     data: *mut c_void,
 }
 
-/// The host function that calls a stream callback.
+/// Calls a stream callback. This function is the host function that `cuStreamAddCallback` issues.
 unsafe extern "C" fn run_callback(data: *mut c_void) {
     // SAFETY: `cuStreamAddCallback` passes the ownership, and each callback runs once.
     let Callback { function, stream, data } = *unsafe { Box::from_raw(data.cast::<Callback>()) };
@@ -36,7 +36,8 @@ fn create_stream(stream: *mut Handle, flags: c_uint, priority: c_int) -> Result<
     write_to_client(stream, driver()?.tables().handles.add(Object::Stream(Stream { flags, priority, capture: None })))
 }
 
-/// Checks that a stream exists and is not captured. Reason: a client cannot wait for a captured stream.
+/// Checks that a stream exists and that no capture of the stream is active. Reason: a client must not wait for a stream during its
+/// capture.
 fn check_not_capturing(driver: &Driver, stream: Handle) -> Result<()> {
     match driver.stream(stream)?.capture {
         None => Ok(()),
@@ -44,7 +45,7 @@ fn check_not_capturing(driver: &Driver, stream: Handle) -> Result<()> {
     }
 }
 
-/// Writes whether a stream is captured and, if it is, the id and the graph of the capture. Returns the graph.
+/// Writes whether the client captures a stream and, if so, the id and the graph of the capture. Returns the graph.
 fn write_capture_info(
     driver: &Driver,
     stream: Handle,
@@ -55,8 +56,8 @@ fn write_capture_info(
     let capture = driver.stream(stream)?.capture.map(|capture| capture.graph);
     write_to_client(status, if capture.is_some() { CAPTURE_ACTIVE } else { CAPTURE_NONE })?;
     if let Some(captured) = capture {
-        put_optional(id, captured as u64);
-        put_optional(graph, captured);
+        write_optional_to_client(id, captured as u64);
+        write_optional_to_client(graph, captured);
     }
     Ok(capture)
 }
@@ -96,8 +97,7 @@ entry_points! {
     fn cuStreamSynchronize(stream: Handle) {
         check_not_capturing(driver()?, stream)
     }
-    /// All earlier work is complete, so there is nothing to wait for. If a capture recorded the event, the stream joins the
-    /// capture.
+    /// All earlier work is complete, so no wait is necessary. If a capture recorded the event, the stream joins the capture.
     fn cuStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
         let driver = driver()?;
         let captured = driver.tables().handles.event(event)?.capture_graph;
@@ -117,7 +117,7 @@ entry_points! {
     fn cuLaunchHostFunc(stream: Handle, function: Option<HostFunction>, data: *mut c_void) {
         issue(driver()?, stream, Work::Call { function: function.ok_or(Status::InvalidValue)?, data: data as usize })
     }
-    /// As `cuLaunchHostFunc`. The mode selects how the driver waits for the function, so it has no effect on results.
+    /// As `cuLaunchHostFunc`. `mode` selects how the driver waits for the function, and has no effect on results.
     fn cuLaunchHostFunc_v2(stream: Handle, function: Option<HostFunction>, data: *mut c_void, _mode: c_uint) {
         issue(driver()?, stream, Work::Call { function: function.ok_or(Status::InvalidValue)?, data: data as usize })
     }
@@ -162,19 +162,19 @@ entry_points! {
     }
     fn cuStreamGetCaptureInfo_v2(stream: Handle, status: *mut c_int, id: *mut u64, graph: *mut Handle, dependencies: *mut *const Handle, count: *mut usize) {
         write_capture_info(driver()?, stream, status, id, graph)?;
-        put_optional(dependencies, std::ptr::null());
-        put_optional(count, 0);
+        write_optional_to_client(dependencies, std::ptr::null());
+        write_optional_to_client(count, 0);
         Ok(())
     }
     fn cuStreamGetCaptureInfo_v3(stream: Handle, status: *mut c_int, id: *mut u64, graph: *mut Handle, dependencies: *mut *const Handle, edges: *mut *const c_void, count: *mut usize) {
         write_capture_info(driver()?, stream, status, id, graph)?;
-        put_optional(dependencies, std::ptr::null());
-        put_optional(edges, std::ptr::null());
-        put_optional(count, 0);
+        write_optional_to_client(dependencies, std::ptr::null());
+        write_optional_to_client(edges, std::ptr::null());
+        write_optional_to_client(count, 0);
         Ok(())
     }
     fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) {
-        let old = CAPTURE_MODE.replace(super::get(mode)?);
+        let old = CAPTURE_MODE.replace(read_from_client(mode)?);
         write_to_client(mode, old)
     }
 }

@@ -1,6 +1,6 @@
 //! The entry points that copy or fill memory.
 
-use super::{entry_points, get};
+use super::{entry_points, read_from_client};
 use crate::driver::{Driver, driver};
 use crate::handles::Handle;
 use crate::status::{Result, Status};
@@ -19,7 +19,7 @@ enum CopyEnd {
 }
 
 impl CopyEnd {
-    /// The address, after a check that `bytes` bytes from it are inside one allocation if the memory is the device's.
+    /// Returns the address. For device memory, first checks that the `bytes` bytes from the address are inside one allocation.
     fn checked_address(self, driver: &Driver, bytes: u64) -> Result<u64> {
         match self {
             CopyEnd::Device(address) => driver.tables().allocations.check_range(address, bytes).map(|()| address),
@@ -45,8 +45,8 @@ fn copy(to: CopyEnd, from: CopyEnd, bytes: usize, stream: Handle) -> Result<()> 
     issue(driver, stream, Work::Copy { to, from, bytes })
 }
 
-/// Memory at a host pointer of the client, which may also point to device memory.
-fn host(pointer: *const c_void) -> CopyEnd {
+/// Returns the end of a copy at a host pointer of the client. The pointer may also point to device memory.
+fn host_end(pointer: *const c_void) -> CopyEnd {
     CopyEnd::Any(pointer as u64)
 }
 
@@ -81,9 +81,11 @@ struct Plane {
     pitch: usize,
 }
 
-/// Values of `CUmemorytype`.
+/// `CU_MEMORYTYPE_HOST`.
 const HOST: c_uint = 1;
+/// `CU_MEMORYTYPE_DEVICE`.
 const DEVICE: c_uint = 2;
+/// `CU_MEMORYTYPE_UNIFIED`.
 const UNIFIED: c_uint = 4;
 
 impl Plane {
@@ -108,7 +110,7 @@ impl Plane {
 /// Copies rows in a stream, as `CUDA_MEMCPY2D` describes.
 fn copy_2d(parameters: *const c_void, stream: Handle) -> Result<()> {
     let driver = driver()?;
-    let copy = get(parameters.cast::<Copy2D>())?;
+    let copy = read_from_client(parameters.cast::<Copy2D>())?;
     let (from, to) =
         (copy.from.checked_start(driver, copy.width, copy.rows)?, copy.to.checked_start(driver, copy.width, copy.rows)?);
     let (width, rows) = (copy.width as u64, copy.rows as u64);
@@ -130,16 +132,16 @@ entry_points! {
         copy(CopyEnd::Device(to), CopyEnd::Device(from), bytes, stream)
     }
     fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) {
-        copy(CopyEnd::Device(to), host(from), bytes, DEFAULT_STREAM)
+        copy(CopyEnd::Device(to), host_end(from), bytes, DEFAULT_STREAM)
     }
     fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: Handle) {
-        copy(CopyEnd::Device(to), host(from), bytes, stream)
+        copy(CopyEnd::Device(to), host_end(from), bytes, stream)
     }
     fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) {
-        copy(host(to), CopyEnd::Device(from), bytes, DEFAULT_STREAM)
+        copy(host_end(to), CopyEnd::Device(from), bytes, DEFAULT_STREAM)
     }
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
-        copy(host(to), CopyEnd::Device(from), bytes, stream)
+        copy(host_end(to), CopyEnd::Device(from), bytes, stream)
     }
     fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) {
         copy(CopyEnd::Device(to), CopyEnd::Device(from), bytes, DEFAULT_STREAM)

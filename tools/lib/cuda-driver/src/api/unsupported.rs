@@ -1,13 +1,13 @@
 //! Entry points of the driver API that the CPU device does not support. The library exports these entry points, so that clients can
-//! load it. If a client calls one, it reports its name and returns `CUDA_ERROR_NOT_SUPPORTED`.
+//! load it. A call of such an entry point reports the name of the entry point, and returns `CUDA_ERROR_NOT_SUPPORTED`.
 
-use crate::driver::initialised;
+use crate::driver::initialised_driver;
 use crate::status::Status;
 use std::ffi::{c_int, c_void};
 
 /// Reports a call of an unsupported entry point. Returns the result code.
 fn refuse(name: &str) -> c_int {
-    match initialised() {
+    match initialised_driver() {
         Some(driver) => driver.report.report_unsupported(name),
         None => eprintln!("tileworks: {name} is not supported by the CPU device"),
     }
@@ -28,7 +28,7 @@ macro_rules! unsupported {
     };
 }
 
-/// The address of an entry point of this list, in any version.
+/// Returns the address of an unsupported entry point. `symbol` is its name without a version suffix.
 pub(crate) fn address_of(symbol: &str) -> Option<*const c_void> {
     let is_version =
         |entry: &&super::Entry| entry.name.strip_prefix(symbol).is_some_and(|rest| rest.is_empty() || rest.starts_with("_v"));

@@ -4,7 +4,7 @@ use crate::tile::Tile;
 use crate::tile::shape::{for_each_index, row_strides};
 use core_dialect::core_ops::Fact;
 
-/// Returns a description of the violation, if the fact does not hold.
+/// Returns a description of the first violation of a fact. `None` if the fact is true.
 pub(crate) fn violation(fact: &Fact, tile: &Tile) -> Option<String> {
     match fact {
         Fact::DivBy { divisor, every, along } => div_by_violation(tile, *divisor, *every, *along),
@@ -19,7 +19,7 @@ pub(crate) fn violation(fact: &Fact, tile: &Tile) -> Option<String> {
 }
 
 /// Checks `div_by`. Along dimension `along`, `every` consecutive elements form a group. The first element of a group must be a
-/// multiple of the divisor. Each other element must be one larger than its predecessor; a pointer, one pointee size larger.
+/// multiple of the divisor. Each other element must be its predecessor plus one, or plus the pointee size for pointers.
 fn div_by_violation(tile: &Tile, divisor: u64, every: Option<i64>, along: Option<i64>) -> Option<String> {
     let step = match tile.elem {
         core_dialect::tile::Elem::Ptr { pointee, .. } => i64::from(pointee.bytes()),
@@ -48,7 +48,7 @@ fn div_by_violation(tile: &Tile, divisor: u64, every: Option<i64>, along: Option
     first_violation
 }
 
-/// Checks `same_elements`: along each dimension, `groups` gives the number of consecutive elements that must be equal.
+/// Checks `same_elements`. For each dimension, `groups` gives the number of consecutive elements that must be equal.
 fn same_elements_violation(tile: &Tile, groups: &[i64]) -> Option<String> {
     let strides = row_strides(&tile.shape);
     let mut first_violation = None;

@@ -1,11 +1,11 @@
-//! Checks the facts that an `.aa` (TileAA) file records for a value against the computed value.
+//! The check `--check=facts`: compares the facts that an `.aa` (TileAA) file records for a value with the computed value.
 
 use crate::tile::Tile;
 use crate::tile::shape::{for_each_index, row_strides};
 use core_dialect::tile::Elem;
 use tileaa::facts::{AxisInfo, ValueFacts};
 
-/// Returns a description of the violation, if a recorded fact does not hold.
+/// Returns a description of the first violation of the recorded facts about a value. `None` if all facts are true.
 pub(crate) fn violation(facts: &ValueFacts, tile: &Tile) -> Option<String> {
     let value_at = |at: usize| tile.carrier().sign_extend(tile.lanes().get(at));
     for at in 0..tile.count() {
@@ -24,9 +24,9 @@ fn divides(divisor: u64, value: i64) -> bool {
     value as u64 & (divisor - 1) == 0
 }
 
-/// Checks the facts about one dimension. The first element of each group of `contiguity` elements must be divisible, and each other
-/// element must be the successor of its predecessor, in the wrapping arithmetic of the element type. The elements of each group of
-/// `constancy` elements must be equal.
+/// Checks the facts about one dimension. The first element of each group of `contiguity` elements must be a multiple of
+/// `divisibility`. Each other element of the group must be the successor of its predecessor, in wrapping arithmetic. The elements
+/// of each group of `constancy` elements must be equal.
 fn axis_violation(tile: &Tile, dim: usize, axis: AxisInfo, value_at: &dyn Fn(usize) -> i64) -> Option<String> {
     let step = match tile.elem {
         Elem::Ptr { pointee, .. } => u64::from(pointee.bytes()),

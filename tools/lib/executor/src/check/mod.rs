@@ -1,7 +1,7 @@
-//! `--check`: observes the memory accesses of a run and reports faults with their source locations.
+//! The checks of `--check`. They observe the memory accesses of a run and report faults with their source locations.
 //!
-//! Tile blocks run one after another, or interleaved if they synchronise. Shadow memory records the last writer of every byte and
-//! the readers since that write. [`order`] decides whether two accesses are ordered.
+//! Tile blocks run one after another, or interleaved if they synchronise. Shadow memory ([`shadow`]) records the last writer of
+//! every byte and the readers since that write. The module [`order`] decides whether two accesses are ordered.
 
 pub(crate) mod assume;
 pub(crate) mod facts;
@@ -10,8 +10,8 @@ mod order;
 mod shadow;
 pub(crate) mod stride_assumptions;
 
+use crate::kernel_memory::{Access, InterleavedMemory, KernelMemory, Token};
 use crate::memory::Memory;
-use crate::world::{Access, SharedWorld, Token, World};
 use base::diag::{Diagnostic, Place, Result};
 use base::{DebugInfo, Loc};
 use order::{AccessOrder, Event, Relation};
@@ -73,7 +73,7 @@ impl Check {
     }
 }
 
-/// A fault that a check found. The program keeps running after it.
+/// A fault that a check found. The program continues to run after the fault.
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub check: Check,
@@ -85,40 +85,40 @@ pub struct Finding {
     pub message: String,
 }
 
-/// Limit on the number of findings. Each check reports a source location, or a pair of source locations, once.
+/// Maximum number of findings. Each check reports a source location, or a pair of source locations, only once.
 const MAX_FINDINGS: usize = 50;
 
-/// Shared memory that checks each access. It reports faults as findings.
-pub(crate) struct CheckedWorld {
+/// The memory of tile blocks that run in turns, with checks of each access. It reports faults as findings.
+pub(crate) struct CheckedMemory {
     /// The memory that the checks observe.
-    inner: SharedWorld,
+    inner: InterleavedMemory,
     /// The enabled checks.
     checks: BTreeSet<Check>,
     access_order: AccessOrder,
     shadow: Shadow,
     /// The current access: set by `begin_access`, cleared by `end_access`.
     current_access: Option<Event>,
-    /// The check and the locations of both accesses of each reported finding; the same location twice if one access is at fault.
+    /// The check and the locations of both accesses of each reported finding. A finding about one access has its location twice.
     reported: BTreeSet<(Check, Loc, Loc)>,
     findings: Vec<Finding>,
 }
 
-impl CheckedWorld {
-    /// Creates a checked world. The named segments, and the address ranges of other segments, count as uninitialised until the
+impl CheckedMemory {
+    /// Returns a memory with checks. The named segments, and the address ranges of other segments, are uninitialised until the
     /// program writes them.
     pub(crate) fn new(
         memory: Memory,
         checks: BTreeSet<Check>,
         uninitialised_segments: &BTreeSet<String>,
         uninitialised_ranges: &[(u64, u64)],
-    ) -> CheckedWorld {
+    ) -> CheckedMemory {
         let mut shadow = Shadow::default();
         for segment in memory.segments() {
             shadow.add_segment(segment.address, !uninitialised_segments.contains(&segment.name));
         }
         uninitialised_ranges.iter().for_each(|(start, end)| shadow.mark_uninitialised(*start, *end));
-        CheckedWorld {
-            inner: SharedWorld::new(memory),
+        CheckedMemory {
+            inner: InterleavedMemory::new(memory),
             checks,
             access_order: AccessOrder::default(),
             shadow,
@@ -168,11 +168,11 @@ impl CheckedWorld {
         self.current_access.map_or(Loc::UNKNOWN, |event| self.access_order.loc(event))
     }
 
-    /// Checks a read or write of the current access against the shadow memory of its bytes, and records the access there. `writes`:
-    /// the access is a write. `changes`: the write stores other bytes than the memory held.
+    /// Checks a read or write of the current access against the shadow memory of its bytes, and records the access there. `writes`
+    /// states that the access is a write. `changes` states that the write changed the contents of the memory.
     fn check_access(&mut self, address: u64, length: usize, writes: bool, changes: bool) {
         let Some(current) = self.current_access else { return };
-        if self.access_order.synchronises(current) {
+        if self.access_order.is_synchronisation(current) {
             self.access_order.synchronise(current, address);
         }
         let mut conflicts: BTreeSet<(Event, bool)> = BTreeSet::new();
@@ -209,8 +209,8 @@ impl CheckedWorld {
         }
     }
 
-    /// Returns whether an access was inside memory. With `--check=memory`, an access outside is a finding, and the program
-    /// continues without the access. Otherwise it is an error.
+    /// Returns whether an access was inside memory. With `--check=memory`, an access outside memory is a finding, and the program
+    /// continues without the access. Otherwise such an access is an error.
     fn is_inside_memory(&mut self, result: Result<()>) -> Result<bool> {
         match result {
             Ok(()) => Ok(true),
@@ -223,7 +223,7 @@ impl CheckedWorld {
     }
 }
 
-impl World for CheckedWorld {
+impl KernelMemory for CheckedMemory {
     fn enter_block(&mut self, block: u64) {
         self.inner.enter_block(block);
     }

@@ -1,4 +1,4 @@
-//! Finds the origin of a NaN: an op that has a NaN in a result and none in its operands.
+//! The check `--check=nan`: finds the origin of a NaN, an op with a NaN in a result and no NaN in its operands.
 
 use super::Check;
 use crate::exec::Env;
@@ -7,7 +7,7 @@ use base::Loc;
 use base::ir::Operation;
 use numerics::{Scalar, each_lanes};
 
-/// For each element of a float tile, whether it is a NaN. `None` for other values.
+/// Returns for each element of a float tile whether the element is a NaN. `None` for other values.
 fn nan_mask(value: &Value) -> Option<Vec<bool>> {
     fn nans_of<W: numerics::arith::Word>(words: &[W], ty: Scalar) -> Vec<bool> {
         words.iter().map(|word| numerics::float::decode(ty, word.bits()).is_nan()).collect()
@@ -17,8 +17,8 @@ fn nan_mask(value: &Value) -> Option<Vec<bool>> {
     Some(each_lanes!(tile.lanes(), words => nans_of(words, ty)))
 }
 
-/// Reports an op with a NaN in a result element that no operand explains. An operand with as many elements as the result explains
-/// only its NaNs at the same position; any other operand with a NaN explains all elements.
+/// Reports an op with a NaN in a result element that comes from no operand. If an operand has as many elements as the result, a NaN
+/// comes from the operand element at the same position. In any other operand, a NaN may be the origin of every NaN of the result.
 pub(crate) fn report_new_nan(op: &impl Operation, results: &[Value], loc: Loc, env: &mut Env<'_>) {
     let result_masks: Vec<_> = results.iter().filter_map(nan_mask).filter(|nans| nans.contains(&true)).collect();
     if result_masks.is_empty() {
@@ -30,6 +30,6 @@ pub(crate) fn report_new_nan(op: &impl Operation, results: &[Value], loc: Loc, e
     };
     let has_new_nan = |result: &Vec<bool>| (0..result.len()).any(|at| result[at] && !comes_from_operand(result, at));
     if result_masks.iter().any(has_new_nan) {
-        env.world.report(Check::Nan, loc, format!("'{}' computes a NaN from operands that contain none", op.mnemonic()));
+        env.kernel_memory.report(Check::Nan, loc, format!("'{}' computes a NaN from operands that contain none", op.mnemonic()));
     }
 }

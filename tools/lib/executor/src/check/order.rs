@@ -1,7 +1,7 @@
-//! The happens-before order of memory accesses. Tokens order the accesses of a tile block; release and acquire order the accesses
+//! The happens-before order of memory accesses. Tokens order the accesses of one tile block. Release and acquire order the accesses
 //! of different tile blocks.
 
-use crate::world::{Access, START_TOKEN, Token};
+use crate::kernel_memory::{Access, START_TOKEN, Token};
 use base::Loc;
 use core_dialect::memory::MemoryScope;
 use smallvec::SmallVec;
@@ -20,13 +20,13 @@ pub(crate) enum Relation {
     Racing,
 }
 
-/// A vector clock of a tile block: for each other tile block, the number of its latest event that happens before the owner's next
-/// access. A missing entry means zero.
+/// A vector clock of a tile block. For each other tile block, it has the number of the latest event of that tile block that happens
+/// before the owner's next access. A missing entry means zero.
 type SparseVectorClock = BTreeMap<u64, u32>;
 
 /// A token of the dependency graph.
 struct Node {
-    /// The tokens that this token depends on. Token numbers are topologically ordered: each dependency has a smaller number.
+    /// The tokens on which this token depends. Token numbers are topologically ordered: each dependency has a smaller number.
     dependencies: SmallVec<[Token; 2]>,
     /// The access that produces the token, with its tile block. `None` for the start token and for joined tokens.
     access: Option<(u64, Access)>,
@@ -35,11 +35,11 @@ struct Node {
 /// The dependency graph of accesses and tokens, and the vector clocks of the tile blocks.
 pub(crate) struct AccessOrder {
     nodes: Vec<Node>,
-    /// Memoised answers of [`AccessOrder::comes_after`].
+    /// Memoised results of [`AccessOrder::comes_after`], by its arguments.
     memo: HashMap<(Token, u32), bool>,
     /// The vector clock of each tile block.
     vector_clocks: BTreeMap<u64, SparseVectorClock>,
-    /// For each address, the merged vector clocks of all releases there.
+    /// For each address, the merged vector clocks of all releases at this address.
     released: BTreeMap<u64, SparseVectorClock>,
 }
 
@@ -104,8 +104,8 @@ impl AccessOrder {
         if latest_ordered.is_some_and(|latest| *latest >= earlier.0) { Relation::Ordered } else { Relation::Racing }
     }
 
-    /// Returns whether a path of dependencies leads from the token back to an access, so that the access happens before every
-    /// consumer of the token.
+    /// Returns whether a path of dependencies leads from a token back to an access. If so, the access happens before every access
+    /// that depends on the token.
     fn comes_after(&mut self, token: Token, event: Event) -> bool {
         if let Some(known) = self.memo.get(&(token, event.0)) {
             return *known;
@@ -129,12 +129,12 @@ impl AccessOrder {
 
     /// Returns whether an access may synchronise with other tile blocks: an acquire or a release in a larger scope than one tile
     /// block.
-    pub(crate) fn synchronises(&self, event: Event) -> bool {
+    pub(crate) fn is_synchronisation(&self, event: Event) -> bool {
         let access = &self.access(event).1;
         (access.acquires() || access.releases()) && access.scope != Some(MemoryScope::TileBlock)
     }
 
-    /// Propagates vector clocks at an address: a release merges the clock of its tile block into the clock of the address, and an
+    /// Propagates vector clocks at an address. A release merges the clock of its tile block into the clock of the address. An
     /// acquire merges the clock of the address into the clock of its tile block.
     pub(crate) fn synchronise(&mut self, event: Event, address: u64) {
         let (block, access) = self.access(event);
@@ -151,7 +151,7 @@ impl AccessOrder {
     }
 }
 
-/// Takes the maximum of each entry.
+/// Merges `other` into `clock`: each entry becomes the maximum of both entries.
 fn merge(clock: &mut SparseVectorClock, other: &SparseVectorClock) {
     for (block, latest) in other {
         let entry = clock.entry(*block).or_default();

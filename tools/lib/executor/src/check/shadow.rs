@@ -1,15 +1,16 @@
-//! Shadow memory: for every byte, whether it was initialised, its last writer and its readers since that write.
+//! Shadow memory of global memory. It records for every byte whether the byte is initialised, its last writer, and its readers
+//! since that write.
 
 use super::order::Event;
 use std::collections::{BTreeMap, HashMap};
 
-/// Limit on the recorded readers of one byte. Above the limit, the oldest reader is dropped.
+/// Maximum number of recorded readers of one byte. If there are more, the shadow memory forgets the oldest reader.
 const MAX_READERS: usize = 64;
 
 /// The accesses to one byte with which a later access may conflict.
 #[derive(Clone, Copy)]
 pub(super) struct ByteHistory {
-    /// The event of the last write; 0 if there was none.
+    /// The event of the last write. 0 if no access wrote the byte.
     writer: u32,
     /// The set of readers, as an index into [`Shadow::reader_sets`].
     readers: u32,
@@ -20,19 +21,19 @@ impl ByteHistory {
     pub(super) fn initialised(self) -> bool {
         self.initialised
     }
-    /// Returns the last write; `None` if there was none.
+    /// Returns the last write. `None` if no access wrote the byte.
     pub(super) fn writer(self) -> Option<Event> {
         (self.writer != 0).then_some(Event(self.writer))
     }
 }
 
-/// Number of bytes whose history is allocated together, at the first access to one of them.
+/// Number of bytes in a page. The first access to a page allocates the history of all its bytes.
 const PAGE_BYTES: u64 = 4096;
 
 /// The shadow of a segment of memory.
 struct Segment {
     initialised: bool,
-    /// Ranges of addresses that are uninitialised at the start although the segment is initialised.
+    /// Address ranges that are uninitialised before the run although the segment is initialised.
     uninitialised_ranges: Vec<(u64, u64)>,
     /// The accessed pages, by number within the segment.
     pages: BTreeMap<u64, Box<[ByteHistory]>>,
@@ -43,7 +44,7 @@ pub(super) struct Shadow {
     segments: BTreeMap<u64, Segment>,
     /// Interned sets of readers. Neighbouring bytes usually have equal sets.
     reader_sets: Vec<Box<[Event]>>,
-    /// For a set and a reader, the set with the reader added.
+    /// For a set and a reader, the set that contains the reader in addition. Both sets are indices into `reader_sets`.
     set_with_reader: HashMap<(u32, Event), u32>,
 }
 
@@ -58,8 +59,8 @@ impl Shadow {
         self.segments.insert(address, Segment { initialised, uninitialised_ranges: Vec::new(), pages: BTreeMap::new() });
     }
 
-    /// Marks a range inside a segment as uninitialised. Callers do this before the first access, because it does not change pages
-    /// that exist.
+    /// Marks a range inside a segment as uninitialised. Callers mark ranges before the first access, because a mark does not change
+    /// existing pages.
     pub(super) fn mark_uninitialised(&mut self, start: u64, end: u64) {
         if let Some((_, segment)) = self.segments.range_mut(..=start).next_back() {
             segment.uninitialised_ranges.push((start, end));
@@ -87,7 +88,7 @@ impl Shadow {
         ranges
     }
 
-    /// Drops the segments whose start address fails the predicate.
+    /// Removes the segments for whose start address `exists` returns false.
     pub(super) fn retain_segments(&mut self, exists: impl Fn(u64) -> bool) {
         self.segments.retain(|address, _| exists(*address));
     }
@@ -126,7 +127,7 @@ impl Shadow {
     }
 }
 
-/// Creates the histories of a page that starts at an address.
+/// Returns the histories of an unaccessed page that starts at the address `start`.
 fn new_page(initialised: bool, start: u64, uninitialised_ranges: &[(u64, u64)]) -> Box<[ByteHistory]> {
     let mut histories = vec![ByteHistory { writer: 0, readers: 0, initialised }; PAGE_BYTES as usize];
     for (from, to) in uninitialised_ranges {
@@ -136,7 +137,7 @@ fn new_page(initialised: bool, start: u64, uninitialised_ranges: &[(u64, u64)]) 
     histories.into()
 }
 
-/// Returns the set with the reader added. Interns the new set.
+/// Returns the set that contains `reader` in addition to the readers of `set`. Interns the new set.
 fn with_reader(
     reader_sets: &mut Vec<Box<[Event]>>,
     set_with_reader: &mut HashMap<(u32, Event), u32>,

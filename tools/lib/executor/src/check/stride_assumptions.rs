@@ -1,14 +1,13 @@
 //! Deferred checks of `assume` ops on strides. Reason: a stride has an effect only if its dimension has more than one element.
 //!
-//! cuTile Python assumes a divisor for every stride, even for dimensions of extent 1. Such a stride is only multiplied by zero. An
-//! assumption on a value that is used only as a stride is therefore checked at the op that creates the tensor view, where the
-//! extent is known.
+//! cuTile Python assumes a divisor for every stride, even for dimensions of extent 1. Such a stride is only multiplied by zero. If
+//! a value is only a stride, the op that creates the tensor view therefore checks the assumption. This op knows the extent.
 
 use base::ir::Operation;
 use base::{Body, Op as OpId, Value as Id};
 use std::collections::BTreeSet;
 
-/// How an op uses its operands, with respect to strides.
+/// The use of an op's operands as strides.
 pub(crate) enum StrideUse<'a> {
     /// An `assume` op on this value.
     Assume(Id),
@@ -20,7 +19,7 @@ pub(crate) enum StrideUse<'a> {
     Other,
 }
 
-/// Returns the `assume` ops whose results are used only as strides of tensor views, directly or through further `assume` ops.
+/// Returns the `assume` ops whose results are only strides of tensor views, directly or through further `assume` ops.
 pub(crate) fn stride_only_assumes<O: Operation, T>(body: &Body<O, T>, stride_use: impl Fn(&O) -> StrideUse<'_>) -> BTreeSet<OpId> {
     let (mut as_stride, mut other_uses): (BTreeSet<Id>, BTreeSet<Id>) = Default::default();
     let mut assumes: Vec<(OpId, Id, Id)> = Vec::new();
@@ -47,7 +46,8 @@ pub(crate) fn stride_only_assumes<O: Operation, T>(body: &Body<O, T>, stride_use
     stride_only
 }
 
-/// Returns the `assume` ops between a value and its use as a stride, each with its result, the last op first.
+/// Returns the `assume` ops through which a value becomes a stride, each with its result. The op next to the tensor view comes
+/// first.
 pub(crate) fn assume_chain<O: Operation, T>(
     body: &Body<O, T>,
     stride_assumes: &BTreeSet<OpId>,

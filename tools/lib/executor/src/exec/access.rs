@@ -1,11 +1,11 @@
-//! Loads, stores and atomics through pointers and views, with the semantics that all formats share.
+//! Loads, stores and atomics through pointers and views, on complete tiles. All formats use this module.
 
 use super::{Env, Results};
 use crate::check::Check;
+use crate::kernel_memory::{Access, START_TOKEN, Token};
 use crate::tile::shape::{for_each_index, from_bytes, row_strides, to_bytes};
 use crate::tile::{Tile, memory_bits};
 use crate::value::{Value, View, padding_bits};
-use crate::world::{Access, START_TOKEN, Token};
 use base::diag::Result;
 use base::{Loc, Value as Id};
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction, Order};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub(crate) struct AccessAttrs {
     pub(crate) loc: Loc,
-    /// The operand token, after whose accesses the access happens.
+    /// The token operand. The access happens after the accesses of this token.
     pub(crate) token: Option<Id>,
     pub(crate) ordering: MemoryOrdering,
     pub(crate) scope: Option<MemoryScope>,
@@ -50,7 +50,7 @@ pub(crate) enum AccessRequest<'a> {
         in_bounds: &'a [bool],
         mode: AtomicMode,
     },
-    /// A store through a multicast view, or a reduction into its memory. The executor models one device, so there is one copy.
+    /// A store through a multicast view, or a reduction into its memory. The executor models one device, so it changes one copy.
     MulticastStore {
         tile: Tile,
         view: Arc<View>,
@@ -62,7 +62,7 @@ pub(crate) enum AccessRequest<'a> {
         pointers: Tile,
         elem: Elem,
         mask: Option<Tile>,
-        /// The values of elements with a false mask.
+        /// The results for elements with a false mask.
         padding: Option<Tile>,
     },
     Store {
@@ -84,7 +84,7 @@ pub(crate) enum AccessRequest<'a> {
     },
 }
 
-/// Performs an access. Returns the loaded tile, if there is one, and the token that the access produces.
+/// Performs an access. Returns the loaded tile, for an access that loads, and the token of the access.
 pub(crate) fn perform(request: AccessRequest<'_>, access_attrs: AccessAttrs, env: &mut Env<'_>) -> Result<Results> {
     env.begin_access(access_attrs);
     let tile = match &request {
@@ -123,7 +123,7 @@ pub(crate) fn perform(request: AccessRequest<'_>, access_attrs: AccessAttrs, env
 }
 
 impl Env<'_> {
-    /// Returns the token of an optional operand; the start token without an operand.
+    /// Returns the token of an optional operand. Without an operand, returns the start token.
     pub(crate) fn token(&self, id: Option<Id>) -> Token {
         match id.map(|id| self.value(id)) {
             Some(Value::Token(token)) => *token,
@@ -136,21 +136,21 @@ impl Env<'_> {
     pub(crate) fn begin_access(&mut self, access_attrs: AccessAttrs) {
         let AccessAttrs { loc, token, ordering, scope } = access_attrs;
         self.state.synchronised |= ordering != MemoryOrdering::Weak;
-        self.world.begin_access(Access { loc, after: self.token(token), ordering, scope });
+        self.kernel_memory.begin_access(Access { loc, after: self.token(token), ordering, scope });
     }
 
     /// Reads an element of global memory, as bits.
     fn read_element(&mut self, address: u64, ty: Scalar) -> Result<u64> {
         let mut bytes = [0; 8];
         let size = ty.bytes() as usize;
-        self.world.read(address, &mut bytes[..size])?;
+        self.kernel_memory.read(address, &mut bytes[..size])?;
         let bits = u64::from_le_bytes(bytes);
         Ok(if ty == Scalar::I1 { u64::from(bits != 0) } else { bits & ty.mask() })
     }
 
     /// Writes an element of global memory.
     fn write_element(&mut self, address: u64, ty: Scalar, bits: u64) -> Result<()> {
-        self.world.write(address, &bits.to_le_bytes()[..ty.bytes() as usize])
+        self.kernel_memory.write(address, &bits.to_le_bytes()[..ty.bytes() as usize])
     }
 }
 
@@ -159,8 +159,8 @@ fn is_enabled(mask: Option<&Tile>, index: usize) -> bool {
     mask.is_none_or(|mask| mask.lanes().get(index) & 1 == 1)
 }
 
-/// Returns the length of the run of enabled elements with contiguous addresses that starts at element `start`. `element_bytes` is
-/// the size of an element.
+/// Returns the number of enabled elements from element `start` on whose addresses are contiguous. `element_bytes` is the size of an
+/// element.
 fn run_length(pointers: &[u64], mask: Option<&Tile>, start: usize, element_bytes: u64) -> usize {
     let follows = |i: usize| pointers[i] == pointers[start].wrapping_add((i - start) as u64 * element_bytes) && is_enabled(mask, i);
     1 + (start + 1..pointers.len()).take_while(|i| follows(*i)).count()
@@ -186,7 +186,7 @@ fn load(pointers: &Tile, elem: Elem, mask: Option<&Tile>, padding: Option<&Tile>
             lanes.set(i, env.read_element(addresses[i], ty)?);
         } else {
             let mut bytes = vec![0; length * ty.bytes() as usize];
-            env.world.read(addresses[i], &mut bytes)?;
+            env.kernel_memory.read(addresses[i], &mut bytes)?;
             let words = from_bytes(elem, &bytes);
             (0..length).for_each(|k| lanes.set(i + k, words.get(k)));
         }
@@ -207,14 +207,14 @@ fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mut Env<'_>) 
         let length = if ty.bits() >= 8 { run_length(&addresses, mask, i, ty.bytes().into()) } else { 1 };
         match length {
             1 => env.write_element(addresses[i], ty, value.lanes().get(i))?,
-            _ => env.world.write(addresses[i], &bytes[i * ty.bytes() as usize..(i + length) * ty.bytes() as usize])?,
+            _ => env.kernel_memory.write(addresses[i], &bytes[i * ty.bytes() as usize..(i + length) * ty.bytes() as usize])?,
         }
         i += length;
     }
     Ok(())
 }
 
-/// Stores a tile to multicast memory, or combines it with the contents. The executor models one device.
+/// Stores a tile to multicast memory. With `reduction`, combines the tile with the contents. The executor models one device.
 pub(crate) fn multicast_store(
     reduction: Option<MulticastReduction>,
     view: &View,
@@ -228,7 +228,7 @@ pub(crate) fn multicast_store(
     }
 }
 
-/// Returns the atomic that combines elements like a multicast reduction.
+/// Returns the atomic operation that combines elements in the same way as a multicast reduction.
 fn atomic_mode(reduction: MulticastReduction, ty: Scalar) -> AtomicMode {
     match reduction {
         MulticastReduction::Add if ty.is_float() => AtomicMode::AddF,
@@ -260,7 +260,7 @@ fn atomic_result(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
     op.eval(ty, old, operand)
 }
 
-/// Performs an atomic on one element after another. Returns the old values; elements with a false mask are zero.
+/// Performs an atomic operation on one element after another. Returns the old values. Elements with a false mask are zero.
 pub(crate) fn read_modify_write(
     mode: AtomicMode,
     pointers: &Tile,
@@ -278,8 +278,8 @@ pub(crate) fn read_modify_write(
     Ok(Tile::new(operand.shape.clone(), operand.elem, old))
 }
 
-/// Compares and swaps one element after another, as bits. Returns the old values; elements with a false mask take the value of
-/// `compare`.
+/// Compares and swaps one element after another. The comparison is bitwise. Returns the old values. Elements with a false mask have
+/// the value of `compare`.
 pub(crate) fn compare_and_swap(
     pointers: &Tile,
     compare: &Tile,
@@ -299,16 +299,16 @@ pub(crate) fn compare_and_swap(
     Ok(Tile::new(value.shape.clone(), value.elem, old))
 }
 
-/// One tile of a view: maps each element of the tile to its coordinate in the tensor.
+/// One tile of a view, with the coordinates of its elements in the tensor.
 struct TileWindow<'a> {
     view: &'a View,
-    /// For each tile dimension, the tensor coordinate of each element, or `None` outside the tensor.
+    /// For each tile dimension, the tensor coordinate of each position along the dimension. `None` is outside the tensor.
     coordinates: Vec<Vec<Option<i64>>>,
 }
 
 impl TileWindow<'_> {
-    /// `indices` has one tile per dimension: the index in the view's index space, or the row numbers for the sparse dimension of a
-    /// gather. Indices and row numbers are unsigned.
+    /// Returns the tile at an index of the view. `indices` has one tile per dimension: the index in the view's index space, or the
+    /// row numbers for the sparse dimension of a gather. Indices and row numbers are unsigned.
     fn new<'a>(view: &'a View, indices: &[Tile]) -> TileWindow<'a> {
         let coordinates = (0..view.tile.len()).map(|t| {
             let size = view.tensor.sizes[view.dim_map[t]];
@@ -322,13 +322,14 @@ impl TileWindow<'_> {
         TileWindow { view, coordinates: coordinates.collect() }
     }
 
-    /// Returns whether a coordinate along tile dimension `t` is outside the tensor.
+    /// Returns whether any coordinate along tile dimension `t` is outside the tensor.
     fn leaves_tensor(&self, t: usize) -> bool {
         self.coordinates[t].iter().any(Option::is_none)
     }
 
-    /// Calls `f` for each row along the tile's last dimension with two offsets: the row's start in the tile, and the tensor element
-    /// at coordinate 0 of the row. The second offset is `None` if the row is completely outside the tensor.
+    /// Calls `f` for each row along the tile's last dimension. The first argument is the index of the row's first element in the
+    /// tile. The second argument is the offset of coordinate 0 of the row in the tensor, or `None` if the row is outside the
+    /// tensor.
     fn for_each_row(&self, mut f: impl FnMut(usize, Option<i64>) -> Result<()>) -> Result<()> {
         let View { tensor, tile, dim_map, .. } = self.view;
         let outer = tile.len() - 1;
@@ -348,7 +349,8 @@ impl TileWindow<'_> {
         result
     }
 
-    /// Returns the in-bounds elements of a row as contiguous runs: index in the row, tensor element, length.
+    /// Returns the in-bounds elements of a row as contiguous runs: index in the row, offset in the tensor, and length. `row` is the
+    /// offset of coordinate 0 of the row in the tensor.
     fn runs(&self, row: i64) -> Vec<(usize, i64, usize)> {
         let last = self.view.tile.len() - 1;
         let stride = self.view.tensor.strides[self.view.dim_map[last]];
@@ -365,20 +367,20 @@ impl TileWindow<'_> {
         out
     }
 
-    /// Returns the byte address of an element and whether the element is the upper half of the byte.
+    /// Returns the byte address of an element, and whether a 4-bit element is the upper half of the byte.
     fn address(&self, element: i64) -> (u64, bool) {
         let tensor = &self.view.tensor;
         let bits = i128::from(element) * i128::from(memory_bits(tensor.elem));
         (tensor.base.wrapping_add((bits >> 3) as u64), bits & 7 != 0)
     }
 
-    /// Reads elements that are contiguous in the tensor.
+    /// Reads `length` elements that are contiguous in the tensor.
     fn read_run(&self, element: i64, length: usize, env: &mut Env<'_>) -> Result<Lanes> {
         let ty = self.view.tensor.elem;
         let (address, upper) = self.address(element);
         let skipped_elements = usize::from(upper);
         let mut bytes = vec![0; ((length + skipped_elements) * memory_bits(ty) as usize).div_ceil(8)];
-        env.world.read(address, &mut bytes)?;
+        env.kernel_memory.read(address, &mut bytes)?;
         let lanes = from_bytes(Elem::Scalar(ty), &bytes);
         Ok(if ty.bits() == 4 { lanes.gather(skipped_elements..skipped_elements + length) } else { lanes })
     }
@@ -389,21 +391,21 @@ impl TileWindow<'_> {
         let (address, upper) = self.address(element);
         if ty.bits() != 4 {
             let row = Tile::new([values.len() as u32].into_iter().collect(), Elem::Scalar(ty), values.clone());
-            return env.world.write(address, &to_bytes(&row));
+            return env.kernel_memory.write(address, &to_bytes(&row));
         }
-        // A byte holds two 4-bit elements. A read-modify-write keeps the other element.
+        // A byte contains two 4-bit elements. A read-modify-write keeps the other element.
         for (i, value) in values.iter().enumerate() {
             let half = i + usize::from(upper);
             let (address, shift) = (address.wrapping_add(half as u64 / 2), half % 2 * 4);
             let mut byte = [0];
-            env.world.read(address, &mut byte)?;
-            env.world.write(address, &[byte[0] & !(15 << shift) | (value as u8 & 15) << shift])?;
+            env.kernel_memory.read(address, &mut byte)?;
+            env.kernel_memory.write(address, &[byte[0] & !(15 << shift) | (value as u8 & 15) << shift])?;
         }
         Ok(())
     }
 }
 
-/// Returns for each element of a view's tile whether it is outside the tensor. Returns `None` if no element is.
+/// Returns for each element of a view's tile whether the element is outside the tensor. Returns `None` if all elements are inside.
 pub(crate) fn elements_outside(view: &View, indices: &[Tile]) -> Option<Vec<bool>> {
     let window = TileWindow::new(view, indices);
     if !(0..view.tile.len()).any(|t| window.leaves_tensor(t)) {
@@ -419,7 +421,7 @@ pub(crate) fn elements_outside(view: &View, indices: &[Tile]) -> Option<Vec<bool
 /// Copies all elements of `from` into `to`, starting at index `at`.
 fn copy_lanes(to: &mut Lanes, at: usize, from: &Lanes) {
     fn copy<W: numerics::arith::Word>(to: &mut Lanes, at: usize, from: &[W]) {
-        W::of_mut(to).expect("both have the view's element type")[at..at + from.len()].copy_from_slice(from);
+        W::words_of_mut(to).expect("both have the view's element type")[at..at + from.len()].copy_from_slice(from);
     }
     numerics::each_lanes!(from, words => copy(to, at, words));
 }
@@ -438,7 +440,7 @@ pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Res
     Ok(Tile::new(view.tile.clone(), Elem::Scalar(ty), lanes))
 }
 
-/// Stores a tile to a view, without its elements outside the tensor.
+/// Stores a tile to a view. Ignores elements outside the tensor.
 fn store_view(view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
     let window = TileWindow::new(view, indices);
     window.for_each_row(|tile_index, row| {
@@ -450,7 +452,7 @@ fn store_view(view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> 
     })
 }
 
-/// Combines the elements of a tile with memory, without the elements outside the tensor.
+/// Combines the elements of a tile with memory, by atomic operations. Ignores elements outside the tensor.
 pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
     let (window, ty) = (TileWindow::new(view, indices), view.tensor.elem);
     window.for_each_row(|tile_index, row| {
@@ -464,24 +466,25 @@ pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile:
     })
 }
 
-/// Combines an element in memory with an operand, as an atomic does.
+/// Performs an atomic operation on an element in memory, without a result.
 pub(crate) fn combine_element(mode: AtomicMode, address: u64, ty: Scalar, operand: u64, env: &mut Env<'_>) -> Result<()> {
     let old = env.read_element(address, ty)?;
     env.write_element(address, ty, atomic_result(mode, ty, old, operand))
 }
 
-/// Reports indices outside the index space, and dimensions with an `inbounds` promise along which the tile leaves the tensor.
+/// Reports indices outside the index space, with `--check=memory`. Also reports each dimension with an `inbounds` promise along
+/// which the tile extends outside the tensor.
 pub(crate) fn check_bounds(view: &View, indices: &[Tile], inbounds: &[bool], loc: Loc, env: &mut Env<'_>) {
-    if !env.world.checks(Check::Memory) {
+    if !env.kernel_memory.checks(Check::Memory) {
         return;
     }
     for (dim, (index, extent)) in indices.iter().zip(view.index_space()).enumerate() {
-        // A gather may select rows outside the tensor.
+        // Row numbers of a gather may be outside the tensor.
         let is_sparse = view.kind == ViewKind::Gather { sparse_dim: dim as u32 };
         if !is_sparse && index.first() >= extent as u64 {
             let message =
                 format!("index {} of dimension {dim} is outside the index space, whose extent is {extent}", index.first());
-            env.world.report(Check::Memory, loc, message);
+            env.kernel_memory.report(Check::Memory, loc, message);
         }
     }
     if !inbounds.contains(&true) {
@@ -489,13 +492,13 @@ pub(crate) fn check_bounds(view: &View, indices: &[Tile], inbounds: &[bool], loc
     }
     let window = TileWindow::new(view, indices);
     for dim in (0..inbounds.len()).filter(|t| inbounds[*t] && window.leaves_tensor(*t)) {
-        env.world.report(Check::Memory, loc, format!("dimension {dim} leaves the tensor despite its 'inbounds' promise"));
+        env.kernel_memory.report(Check::Memory, loc, format!("dimension {dim} leaves the tensor despite its 'inbounds' promise"));
     }
 }
 
-/// Ends an access. Returns the loaded tile, if there is one, and the token of the access.
+/// Ends an access. Returns the loaded tile, for an access that loads, and the token of the access.
 pub(crate) fn end_access(tile: Option<Tile>, env: &mut Env<'_>) -> Results {
-    let token = Value::Token(env.world.end_access());
+    let token = Value::Token(env.kernel_memory.end_access());
     tile.map(Value::Tile).into_iter().chain([token]).collect()
 }
 
@@ -503,9 +506,9 @@ pub(crate) fn end_access(tile: Option<Tile>, env: &mut Env<'_>) -> Results {
 mod tests {
     use super::*;
     use crate::exec::{BlockPosition, CtaState};
+    use crate::kernel_memory::InterleavedMemory;
     use crate::memory::{Memory, Segment};
     use crate::value::Tensor;
-    use crate::world::SharedWorld;
     use core_dialect::memory::Padding;
 
     const ADDRESS: u64 = 4096;
@@ -514,11 +517,12 @@ mod tests {
     fn run_on<T>(data: &[u8], f: impl FnOnce(&mut Env<'_>) -> T) -> (T, Vec<u8>) {
         let mut memory = Memory::default();
         memory.add(Segment { name: "a".into(), address: ADDRESS, contents: data.to_vec().into(), constant: false });
-        let mut world = SharedWorld::new(memory);
+        let mut kernel_memory = InterleavedMemory::new(memory);
         let mut state = CtaState::new(BlockPosition::new(0, [1; 3], 1), 0, u64::MAX, None, 0);
-        let result = f(&mut Env { state: &mut state, world: &mut world, observer: &mut crate::observe::NoopObserver });
+        let result =
+            f(&mut Env { state: &mut state, kernel_memory: &mut kernel_memory, observer: &mut crate::observe::NoopObserver });
         let mut after = vec![0; data.len()];
-        world.memory.read(ADDRESS, &mut after).unwrap();
+        kernel_memory.memory.read(ADDRESS, &mut after).unwrap();
         (result, after)
     }
 
@@ -620,7 +624,7 @@ mod tests {
         assert!(run_on(&DATA, |env| load(&pointers, elem, None, None, env).is_err()).0);
     }
 
-    /// Two elements of the tile share an address. The atomics on it execute in the order of the elements.
+    /// Two elements of the tile have the same address. Their atomic operations execute in the order of the elements.
     #[test]
     fn atomics_return_the_old_values() {
         let pointers =

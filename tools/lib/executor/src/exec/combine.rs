@@ -1,5 +1,5 @@
-//! Reductions and scans with any combiner body. An element-wise body runs once for all elements; any other body runs once per
-//! element.
+//! Reductions and scans with any combiner body. An element-wise body runs once for many elements together. Any other body runs once
+//! per pair of elements.
 
 use super::{Env, Program, Results, run_body};
 use crate::check::Check;
@@ -17,16 +17,18 @@ use tileir::enums::Direction;
 #[derive(Clone, Copy)]
 pub(crate) struct CombinerBody<'p, P> {
     pub(crate) program: &'p P,
-    /// The region of the op, whose block combines two elements per operand.
+    /// The body region of the op. Its block combines two elements per operand.
     pub(crate) region: Region,
 }
 
+/// Reduces tiles along a dimension.
 pub(crate) fn reduce<P: Program>(body: CombinerBody<'_, P>, dim: usize, operands: &[Id], env: &mut Env<'_>) -> Result<Results> {
     let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
     let results = fold::reduce(&tiles, dim, Pairing::Neighbours, &mut |arguments| body.combine(arguments, env))?;
     Ok(results.into_iter().map(Value::Tile).collect())
 }
 
+/// Scans tiles along a dimension, from the last element if `reverse`.
 pub(crate) fn scan<P: Program>(
     body: CombinerBody<'_, P>,
     dim: usize,
@@ -39,12 +41,14 @@ pub(crate) fn scan<P: Program>(
     Ok(results.into_iter().map(Value::Tile).collect())
 }
 
-/// An executed reduction along a dimension, or a scan if `scan` has a direction.
+/// An executed reduction or scan.
 pub(crate) struct ReductionOrScan<'a> {
+    /// The dimension along which the op combines elements.
     pub(crate) dim: usize,
+    /// The direction of a scan. `None` for a reduction.
     pub(crate) scan: Option<Direction>,
     pub(crate) operands: &'a [Id],
-    /// The results of the op, which the check compares with those of other orders.
+    /// The results of the op. The check compares them with the results of another combination order.
     pub(crate) results: &'a [Value],
 }
 
@@ -58,10 +62,10 @@ pub(crate) fn check_order<P: Program>(
 ) -> Result<()> {
     let &ReductionOrScan { dim, scan, operands, results } = op;
     let tiles: Vec<Tile> = operands.iter().map(|id| env.tile(*id).clone()).collect();
-    // Operands of both kinds are not checked: in an argmax of equal floats, the index may come from either element.
+    // The check skips ops with integer and float operands together. Reason: an argmax of equal floats may return either index.
     let is_int = |tile: &Tile| tile.elem.scalar().is_some_and(|elem| elem.is_int());
     let have_one_kind = tiles.iter().all(is_int) || !tiles.iter().any(is_int);
-    if !env.world.checks(Check::Order) || !have_one_kind {
+    if !env.kernel_memory.checks(Check::Order) || !have_one_kind {
         return Ok(());
     }
     let mut run = |arguments| body.combine(arguments, env);
@@ -79,13 +83,13 @@ pub(crate) fn check_order<P: Program>(
         pairs.into_iter().all(|(at, (one, other))| within_rounding(scalar, one, other, (magnitudes[line_of(at)], line_length)))
     };
     if !results.iter().zip(&reordered_results).zip(&tiles).all(agrees) {
-        env.world.report(Check::Order, loc, "the result depends on the order in which elements are combined".into());
+        env.kernel_memory.report(Check::Order, loc, "the result depends on the order in which elements are combined".into());
     }
     Ok(())
 }
 
-/// Returns whether rounding explains the difference of two results of a line, given the sum of the magnitudes of its elements and
-/// their number.
+/// Returns whether rounding explains the difference of two results that combine the same elements. `magnitudes` is the sum of the
+/// magnitudes of these elements, `count` their number.
 fn within_rounding(scalar: Scalar, one: u64, other: u64, (magnitudes, count): (f64, f64)) -> bool {
     if one == other || !scalar.is_float() {
         return one == other;
@@ -105,7 +109,7 @@ impl<P: Program> CombinerBody<'_, P> {
         body.blocks[block].ops.iter().all(|op| self.program.is_elementwise(&body.ops[*op].kind))
     }
 
-    /// Runs the body once.
+    /// Runs the body once and returns the values that it yields.
     fn run(&self, arguments: Vec<Tile>, env: &mut Env<'_>) -> Result<Vec<Tile>> {
         let yielded = run_body(self.program, self.region, arguments.into_iter().map(Value::Tile).collect(), env)?;
         let tile = |value| if let Value::Tile(tile) = value { tile } else { panic!("a reduction yields {value:?}") };
@@ -117,7 +121,7 @@ impl<P: Program> CombinerBody<'_, P> {
         let count = arguments[0].count();
         let shape = Shape::from_slice(&[count as u32]);
         if self.is_elementwise() {
-            // A result that does not depend on the arguments is a scalar. It is the result of every position.
+            // A result that does not depend on the arguments is a scalar, so `fill` repeats it for every position.
             let fill = |tile: Tile| match tile.count() == count {
                 true => tile.with_shape(shape.clone()),
                 false => Tile::splat(shape.clone(), tile.elem, tile.first()),

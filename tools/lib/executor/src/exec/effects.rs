@@ -1,4 +1,4 @@
-//! Ops with effects outside the kernel (`print`, `assert`), and ops whose only effect is a check (`assume`, divisors).
+//! Ops with effects outside the kernel (`print`, `assert`), and checks of `--check` for assumptions and divisors.
 
 use super::{Env, Results};
 use crate::check::{Check, assume};
@@ -10,14 +10,15 @@ use base::{DebugInfo, Loc, Value as Id};
 use core_dialect::core_ops::Fact;
 use smallvec::smallvec;
 
+/// Executes a `print` and returns its token.
 pub(crate) fn print(format: &str, args: &[Tile], token: Option<Id>, env: &mut Env<'_>) -> Result<Results> {
     let text = print::format(format, &args.iter().collect::<Vec<_>>())?;
     env.state.printed.push_str(&text);
     Ok(smallvec![Value::Token(env.token(token))])
 }
 
-/// Prints a failed assertion as a device does, with the message, the tile block and the first false element, and stops the kernel.
-/// A tile causes one error, regardless of the number of false elements.
+/// Executes an `assert`. If an element is false, prints the message, the tile block and the first false element, as a device does,
+/// and stops the kernel. Several false elements of a tile cause one error.
 pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
     if condition.lanes().iter().all(|bits| bits & 1 == 1) {
         return Ok(Results::new());
@@ -30,8 +31,8 @@ pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Lo
     Err(if others == 0 { error } else { error.note(format!("{others} more elements of the tile fail too")) })
 }
 
-/// Prints the first index out of range with its tile block and the extent, and stops the kernel. The index `i64::MIN` is exempt: it
-/// stands for an element without an access.
+/// Executes a `check_index`. If an index is out of range, prints the first such index with its tile block and the extent, and stops
+/// the kernel. The index `i64::MIN` marks an element without an access, so the check ignores it.
 pub(crate) fn check_index(
     index: &Tile,
     extent: &Tile,
@@ -53,21 +54,21 @@ pub(crate) fn check_index(
     Err(if others == 0 { error } else { error.note(format!("{others} more elements of the tile fail too")) })
 }
 
-/// Reports a division of an integer by zero, whose result differs between targets.
+/// Reports an integer division by zero, with `--check=divide`. Reason: the result differs between targets.
 pub(crate) fn check_divisor(divisor: Id, loc: Loc, env: &mut Env<'_>) {
-    if env.world.checks(Check::Divide) && env.tile(divisor).lanes().iter().any(|bits| bits == 0) {
-        env.world.report(Check::Divide, loc, "an integer is divided by zero".into());
+    if env.kernel_memory.checks(Check::Divide) && env.tile(divisor).lanes().iter().any(|bits| bits == 0) {
+        env.kernel_memory.report(Check::Divide, loc, "an integer is divided by zero".into());
     }
 }
 
-/// Returns the value unchanged. Only the checker evaluates the fact.
+/// Executes an `assume`: returns the value unchanged. `--check=assume` reports an assumption that is false.
 pub(crate) fn assume(value: Id, fact: impl FnOnce() -> Option<Fact>, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
     let assumed = env.value(value).clone();
-    if env.world.checks(Check::Assume)
+    if env.kernel_memory.checks(Check::Assume)
         && let (Value::Tile(tile), Some(fact)) = (&assumed, fact())
         && let Some(violation) = assume::violation(&fact, tile)
     {
-        env.world.report(Check::Assume, loc, format!("an assumption does not hold: {violation}"));
+        env.kernel_memory.report(Check::Assume, loc, format!("an assumption does not hold: {violation}"));
     }
     Ok(smallvec![assumed])
 }

@@ -1,6 +1,6 @@
-//! Format-independent interpreter: structured control flow on an explicit stack, one tile block at a time.
+//! Format-independent interpreter. It executes structured control flow on an explicit stack, for one CTA at a time.
 //!
-//! A format implements [`Program`]: it classifies its control-flow ops and executes all other ops.
+//! Each format implements [`Program`], which classifies control-flow ops and executes all other ops.
 
 pub(crate) mod access;
 pub(crate) mod combine;
@@ -9,10 +9,10 @@ mod role_scheduler;
 pub(crate) mod schedule;
 
 use crate::exec_as::{Hazards, RemoteArrival};
+use crate::kernel_memory::KernelMemory;
 use crate::observe::{Moment, Observer};
 use crate::tile::Tile;
 use crate::value::{Tensor, Value, View};
-use crate::world::World;
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
 use base::{Block, Body, DebugInfo, Op, Region, Value as Id};
@@ -49,7 +49,7 @@ pub(crate) enum Control<'a> {
     Continue(&'a [Id]),
     Break(&'a [Id]),
     Return,
-    /// A warp role. It runs concurrently with the adjacent roles until its body ends.
+    /// A warp role, which runs concurrently with the adjacent roles.
     WarpRole {
         index: usize,
         body: Region,
@@ -75,10 +75,11 @@ pub(crate) trait Program: Sync {
     fn synchronised_ctas(&self) -> u32 {
         1
     }
+    /// Returns the control-flow effect of an op.
     fn control<'a>(&self, op: &'a Self::Op) -> Control<'a>;
     /// Computes the results of an op that is not control flow.
     fn execute(&self, op: Op, env: &mut Env<'_>) -> Result<Results>;
-    /// Returns what an op waits for, or `None` if it can execute now.
+    /// Returns the reason for which an op must wait, as text for messages. `None` if the op can execute now.
     fn wait_reason(&self, _op: Op, _env: &mut Env<'_>) -> Option<String> {
         None
     }
@@ -98,11 +99,11 @@ pub(crate) trait Program: Sync {
 pub struct BlockPosition {
     /// The index of the tile block in the grid.
     pub index: [u32; 3],
-    /// Tile blocks per dimension.
+    /// Number of tile blocks along x, y and z.
     pub grid: [u32; 3],
-    /// The rank among the CTAs that share the tile block.
+    /// The rank of the CTA among the CTAs that share the tile block.
     pub rank: u32,
-    /// The linear CTA number.
+    /// The linear number of the CTA in the grid.
     pub linear: u64,
 }
 
@@ -115,10 +116,10 @@ impl BlockPosition {
     }
 }
 
-/// The execution environment of an op.
+/// The execution environment of an op: the state of its CTA, memory, and the observer.
 pub(crate) struct Env<'a> {
     pub(crate) state: &'a mut CtaState,
-    pub(crate) world: &'a mut dyn World,
+    pub(crate) kernel_memory: &'a mut dyn KernelMemory,
     pub(crate) observer: &'a mut dyn Observer,
 }
 
@@ -127,11 +128,11 @@ pub(crate) struct CtaState {
     pub(crate) block_position: BlockPosition,
     /// The indices of the tile blocks that the CTA processes, its own first.
     pub(crate) processed_blocks: Vec<[u32; 3]>,
-    /// The value of each SSA value, `None` before its definition.
+    /// The run-time value of each SSA value. `None` before its definition.
     values: Vec<Option<Value>>,
     /// Text that the CTA printed and the scheduler has not yet collected.
     pub(crate) printed: String,
-    /// Whether the current `loop` iteration contained an access that may synchronise with other tile blocks.
+    /// Whether the current `loop` iteration executed an access that may synchronise with other tile blocks.
     pub(crate) synchronised: bool,
     /// The index of the current warp role.
     pub(crate) warp_role: usize,
@@ -139,19 +140,19 @@ pub(crate) struct CtaState {
     seed: u64,
     /// Number of ops that the CTA may still execute.
     ops_left: u64,
-    /// The time at which the run fails.
+    /// The time after which the run fails.
     deadline: Option<Instant>,
     /// Number of nested reductions that are running.
     pub(crate) reduction_depth: u32,
-    /// Shared memory and hazard checker, for the formats that have them.
+    /// Shared memory and the race detector, for `.as` and `.sched`. `None` before their first use.
     pub(crate) hazards: Option<Box<Hazards>>,
     /// Arrivals from other CTAs of the cluster that this CTA has not received yet.
     pub(crate) remote_arrivals: Vec<RemoteArrival>,
 }
 
-/// Number of ops between two checks of the deadline.
+/// Number of ops between two checks of the deadline. Reason: reading the clock takes longer than many ops.
 const DEADLINE_PERIOD: u64 = 64;
-/// Limit on nested reductions. Reason: each level recurses on the host stack.
+/// Maximum nesting depth of reductions. Reason: each level recurses on the host stack.
 const MAX_NESTED_BODIES: u32 = 64;
 
 impl CtaState {
@@ -178,18 +179,19 @@ impl CtaState {
         }
     }
 
-    /// Returns a value, if it is already computed.
+    /// Returns the run-time value of an SSA value. `None` before its definition.
     pub(crate) fn defined_value(&self, id: Id) -> Option<&Value> {
         self.values[id.0 as usize].as_ref()
     }
 }
 
 impl Env<'_> {
-    /// Reports a use of elements that a load without padding left undetermined. `use_text` is the subject and verb of the message.
+    /// Reports a use of undetermined elements, with `--check=padding`. A load without padding leaves elements undetermined that are
+    /// masked out or outside the tensor. `use_text` is the subject and verb of the message.
     pub(crate) fn report_undetermined(&mut self, loc: base::Loc, use_text: &str) {
         let message =
             format!("{use_text} elements that a load without padding left undetermined (outside the tensor or masked out)");
-        self.world.report(crate::check::Check::Padding, loc, message);
+        self.kernel_memory.report(crate::check::Check::Padding, loc, message);
     }
     pub(crate) fn value(&self, id: Id) -> &Value {
         self.state.values[id.0 as usize].as_ref().expect("the verifier guarantees that a value is defined before its use")
@@ -230,7 +232,8 @@ impl Env<'_> {
 pub(crate) enum InterpreterStatus {
     /// The region ended with these values.
     Done(Vec<Value>),
-    /// The CTA ended a loop iteration with an access that may synchronise with other tile blocks. It yields to them.
+    /// The CTA ended a loop iteration with an access that may synchronise with other tile blocks. The CTA yields to the other tile
+    /// blocks.
     Waiting,
     /// The CTA waits, for this reason, until another warp role or CTA makes progress.
     Blocked(String),
@@ -252,7 +255,7 @@ enum FrameKind {
     Loop,
 }
 
-/// A region on the control stack that has not ended.
+/// A running region, on the control stack.
 struct Frame {
     block: Block,
     /// The index of the next op in the block.
@@ -260,7 +263,7 @@ struct Frame {
     kind: FrameKind,
     /// The op that owns the region.
     owner: Option<Op>,
-    /// The allocation mark at region entry. Region exit frees later allocations.
+    /// The number of live allocations at region entry. Region exit frees later allocations.
     allocation_mark: usize,
 }
 
@@ -273,11 +276,11 @@ pub(crate) struct RegionInterpreter<'p, P: Program> {
 }
 
 impl<'p, P: Program> RegionInterpreter<'p, P> {
-    /// Starts a region whose only block takes the given arguments.
+    /// Returns an interpreter at the start of a region. `arguments` are the values of the block arguments.
     pub(crate) fn new(program: &'p P, region: Region, arguments: impl IntoIterator<Item = Value>, env: &mut Env<'_>) -> Self {
         let block = program.body().block_of(region);
         env.set_values(&program.body().blocks[block].args, arguments);
-        let allocation_mark = env.world.allocation_mark();
+        let allocation_mark = env.kernel_memory.allocation_mark();
         RegionInterpreter {
             program,
             frames: vec![Frame { block, next_op: 0, kind: FrameKind::Outermost, owner: None, allocation_mark }],
@@ -288,7 +291,7 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
     /// Runs until the region ends or the CTA yields to other tile blocks. A blocked region is a deadlock.
     pub(crate) fn run(&mut self, env: &mut Env<'_>) -> Result<InterpreterStatus> {
         match self.advance(env)? {
-            // No other warp role can unblock the region.
+            // The region is not a warp role, so no other warp role can unblock it.
             InterpreterStatus::Blocked(wait_reason) => Err(Diagnostic::invalid("RUN021", format!("deadlock: {wait_reason}"))),
             status => Ok(status),
         }
@@ -358,7 +361,7 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
         let body = self.program.body();
         let results = self.program.execute(op, env)?;
         let ids = &body.ops[op].results;
-        if env.world.checks(crate::check::Check::Nan) && self.program.may_create_nan(&body.ops[op].kind) {
+        if env.kernel_memory.checks(crate::check::Check::Nan) && self.program.may_create_nan(&body.ops[op].kind) {
             crate::check::nan::report_new_nan(&body.ops[op].kind, &results, body.ops[op].loc, env);
         }
         env.set_values(ids, results.iter().cloned());
@@ -375,7 +378,7 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
         if !env.observer.is_active() {
             return Ok(());
         }
-        send_event(env.observer, &Moment::new(op, self.program, env.state, env.world))
+        send_event(env.observer, &Moment::new(op, self.program, env.state, env.kernel_memory))
     }
 
     /// Starts the warp role that the current op begins, and all adjacent warp roles after it.
@@ -401,14 +404,14 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
             next_op: 0,
             kind,
             owner: Some(owner),
-            allocation_mark: env.world.allocation_mark(),
+            allocation_mark: env.kernel_memory.allocation_mark(),
         });
         true
     }
 
-    /// Executes a control-flow op. Returns a status if the interpreter must stop.
+    /// Executes a control-flow op. Returns a status if the interpreter must return to its caller.
     fn enter_control_flow(&mut self, op: Op, control: Control<'_>, env: &mut Env<'_>) -> Result<Option<InterpreterStatus>> {
-        if env.world.checks(crate::check::Check::Padding) {
+        if env.kernel_memory.checks(crate::check::Check::Padding) {
             let control_operands = match control {
                 Control::If { cond, .. } => vec![cond],
                 Control::For { lower, upper, step, .. } => vec![lower, upper, step],
@@ -477,17 +480,18 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
             if matches!(frame.kind, FrameKind::Outermost) {
                 break;
             }
-            env.world.release_allocations(frame.allocation_mark);
+            env.kernel_memory.release_allocations(frame.allocation_mark);
             self.frames.pop();
         }
         Err(Diagnostic::invalid("RUN011", "a 'break' or 'continue' outside any loop"))
     }
 
-    /// Handles the terminator of the innermost block: continues its loop or returns to the enclosing region.
+    /// Ends the innermost block with the values of its terminator. Continues the loop of the block, or returns to the enclosing
+    /// region.
     fn end_block(&mut self, values: &[Id], env: &mut Env<'_>) -> Result<Option<InterpreterStatus>> {
         let values = env.clone_values(values);
         let frame = self.frames.last_mut().expect("a frame is left while it runs");
-        env.world.release_allocations(frame.allocation_mark);
+        env.kernel_memory.release_allocations(frame.allocation_mark);
         match &mut frame.kind {
             FrameKind::Outermost => return Ok(Some(InterpreterStatus::Done(values))),
             FrameKind::If => return self.finish_region(values, env),
@@ -529,7 +533,7 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
     /// Pops the innermost frame and sets the results of its op.
     fn finish_region(&mut self, values: Vec<Value>, env: &mut Env<'_>) -> Result<Option<InterpreterStatus>> {
         let frame = self.frames.pop().expect("a frame ends while it runs");
-        env.world.release_allocations(frame.allocation_mark);
+        env.kernel_memory.release_allocations(frame.allocation_mark);
         if let Some(owner) = frame.owner {
             env.set_values(&self.program.body().ops[owner].results, values.iter().cloned());
             self.notify(owner, env, |observer, moment| observer.after_op(moment, &values))?;

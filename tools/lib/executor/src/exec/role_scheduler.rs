@@ -4,14 +4,14 @@
 use super::{Env, InterpreterStatus, Program, RegionInterpreter};
 use base::diag::Result;
 
-/// Upper bound on the ops of one time slice under a seeded schedule.
+/// Maximum number of ops in one time slice of a seeded schedule.
 const MAX_SLICE: u64 = 16;
 
 /// A warp role that has not ended, with its interpreter.
 struct ScheduledRole<'p, P: Program> {
     warp_role: usize,
     interpreter: RegionInterpreter<'p, P>,
-    /// What the role waits for, if it is blocked. Reset when another role makes progress.
+    /// The reason for which the role waits, if it is blocked. `None` again as soon as any role makes progress.
     wait_reason: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl<'p, P: Program> RoleScheduler<'p, P> {
         RoleScheduler { role_states: role_states.collect(), next_role: 0, random_state }
     }
 
-    /// Returns a pseudo-random number below a bound (xorshift64*, reproducible for a seed).
+    /// Returns a pseudo-random number less than `bound` (generator xorshift64*).
     fn random_below(random_state: &mut u64, bound: u64) -> u64 {
         *random_state ^= *random_state >> 12;
         *random_state ^= *random_state << 25;

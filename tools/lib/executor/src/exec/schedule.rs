@@ -1,25 +1,26 @@
 //! The execution order of tile blocks. It is deterministic and does not depend on the host.
 //!
 //! Tile blocks that cannot synchronise run in parallel, in groups of a fixed size. Each block of a group starts from the memory
-//! contents before the group. A program with atomics or ordered accesses runs its tile blocks one after another on one memory. A
-//! tile block yields at the end of a `loop` iteration that contained an atomic or ordered access.
+//! contents before the group. In a program with atomics or ordered accesses, tile blocks take turns on one memory. A tile block
+//! yields its turn at the end of a `loop` iteration that executed an atomic or ordered access.
 //!
 //! CTAs of a cluster that signal each other run interleaved, each as far as it can. With cluster launch control, each CTA steals
-//! the tile blocks after its own; the seed determines how many. An active observer disables stealing. Reason: a debugger could wait
-//! forever for a tile block that another CTA stole.
+//! the tile blocks after its own. The seed determines their number. An active observer disables stealing. Reason: a debugger could
+//! wait forever for a tile block that another CTA stole.
 
 use super::{BlockPosition, CtaState, Env, InterpreterStatus, Program, RegionInterpreter};
+use crate::kernel_memory::{InterleavedMemory, IsolatedMemory, KernelMemory};
 use crate::memory::Memory;
 use crate::observe::{NoopObserver, Observer};
 use crate::value::Value;
-use crate::world::{IsolatedWorld, SharedWorld, World};
 use base::Region;
 use base::diag::{Diagnostic, Result};
 use rayon::prelude::*;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// Number of clusters that start from the same memory contents. Without synchronisation in a cluster, each CTA is a cluster.
+/// Number of clusters in a group, which start from the same memory contents. If CTAs do not signal each other, each CTA is a
+/// cluster.
 const CLUSTERS_PER_GROUP: u64 = 64;
 /// Number of consecutive idle turns after which the scheduler reports a deadlock. In an idle turn, all CTAs wait, and no write
 /// changes memory.
@@ -33,7 +34,7 @@ pub(crate) struct KernelRun<'a, P> {
     pub(crate) blocks: BlockSelection,
     /// Maximum number of ops that each CTA executes.
     pub(crate) max_ops: u64,
-    /// The time at which the run fails.
+    /// The time after which the run fails.
     pub(crate) deadline: Option<Instant>,
     /// Seed of the warp-role scheduler and of the number of stolen tile blocks.
     pub(crate) seed: u64,
@@ -46,7 +47,7 @@ pub(crate) struct BlockSelection {
     grid: [u32; 3],
     /// Number of CTAs that share a tile block.
     ctas_per_tile_block: u32,
-    /// The linear numbers of the selected tile blocks; `None` selects all.
+    /// The linear numbers of the selected tile blocks. `None` selects all.
     selected: Option<Vec<u64>>,
 }
 
@@ -80,7 +81,8 @@ impl BlockSelection {
     }
 }
 
-/// Upper bound on the tile blocks that one CTA processes.
+/// Maximum number of tile blocks that one CTA processes with cluster launch control. Reason: the hardware decides this number, so
+/// the executor tries 1 to 3.
 const MAX_BLOCKS_PER_CTA: u64 = 3;
 
 impl<P: Program> KernelRun<'_, P> {
@@ -125,45 +127,45 @@ impl<P: Program> KernelRun<'_, P> {
 
     /// Runs a cluster on its own overlay of the memory. Returns its output and its writes.
     fn run_isolated(&self, cluster: u64, memory: &Memory) -> (String, Vec<(u64, Vec<u8>)>, Result<()>) {
-        let (mut world, mut printed) = (IsolatedWorld::new(memory), String::new());
-        let mut cluster = self.start_cluster(cluster, &mut world, &mut NoopObserver);
+        let (mut kernel_memory, mut printed) = (IsolatedMemory::new(memory), String::new());
+        let mut cluster = self.start_cluster(cluster, &mut kernel_memory, &mut NoopObserver);
         let result = loop {
-            match cluster.run_turn(&mut world, &mut |text| printed.push_str(text), &mut NoopObserver) {
+            match cluster.run_turn(&mut kernel_memory, &mut |text| printed.push_str(text), &mut NoopObserver) {
                 Ok(true) => break Ok(()),
                 Ok(false) => {}
                 Err(error) => break Err(error),
             }
         };
-        (printed, world.memory.into_writes(), result)
+        (printed, kernel_memory.memory.into_writes(), result)
     }
 
-    /// Runs the clusters in turns in one world. `change_count` returns the number of writes that changed its memory.
-    pub(crate) fn run_interleaved<W: World>(
+    /// Runs the clusters in turns on one memory. `change_count` returns the number of writes that changed this memory.
+    pub(crate) fn run_interleaved<W: KernelMemory>(
         &self,
-        world: &mut W,
+        kernel_memory: &mut W,
         change_count: fn(&W) -> u64,
         print: &mut dyn FnMut(&str),
         observer: &mut dyn Observer,
     ) -> Result<()> {
         let mut waiting: VecDeque<Cluster<'_, P>> = VecDeque::new();
-        let (mut next, mut idle_turns, mut last_change_count) = (0, 0, change_count(world));
+        let (mut next, mut idle_turns, mut last_change_count) = (0, 0, change_count(kernel_memory));
         while next < self.cluster_count() || !waiting.is_empty() {
             let turns = waiting.len();
             for _ in 0..turns {
                 let mut cluster = waiting.pop_front().expect("counted before");
-                let has_ended = cluster.run_turn(world, print, observer)?;
+                let has_ended = cluster.run_turn(kernel_memory, print, observer)?;
                 waiting.extend((!has_ended).then_some(cluster));
             }
             if next < self.cluster_count() {
-                let mut cluster = self.start_cluster(next, world, observer);
-                let has_ended = cluster.run_turn(world, print, observer)?;
+                let mut cluster = self.start_cluster(next, kernel_memory, observer);
+                let has_ended = cluster.run_turn(kernel_memory, print, observer)?;
                 waiting.extend((!has_ended).then_some(cluster));
                 next += 1;
                 continue;
             }
-            let made_progress = waiting.len() < turns || change_count(world) != last_change_count;
+            let made_progress = waiting.len() < turns || change_count(kernel_memory) != last_change_count;
             idle_turns = if made_progress { 0 } else { idle_turns + 1 };
-            last_change_count = change_count(world);
+            last_change_count = change_count(kernel_memory);
             if idle_turns > MAX_IDLE_TURNS && !waiting.is_empty() {
                 let blocks = waiting.iter().flat_map(|cluster| cluster.ctas.iter().filter(|cta| cta.interpreter.is_some()));
                 let blocks: Vec<_> = blocks.take(8).map(|cta| cta.state.block_position.linear.to_string()).collect();
@@ -182,7 +184,12 @@ impl<P: Program> KernelRun<'_, P> {
     }
 
     /// Creates the interpreters of a cluster's CTAs.
-    fn start_cluster<'p>(&'p self, cluster: u64, world: &mut dyn World, observer: &mut dyn Observer) -> Cluster<'p, P> {
+    fn start_cluster<'p>(
+        &'p self,
+        cluster: u64,
+        kernel_memory: &mut dyn KernelMemory,
+        observer: &mut dyn Observer,
+    ) -> Cluster<'p, P> {
         let (synchronised_ctas, ctas_per_tile_block, blocks_per_cta) =
             (u64::from(self.program.synchronised_ctas()), u64::from(self.blocks.ctas_per_tile_block), self.blocks_per_cta());
         let start_cta = |cta: u64| {
@@ -195,8 +202,8 @@ impl<P: Program> KernelRun<'_, P> {
             state.processed_blocks.extend(stolen_indices.map(|index| {
                 BlockPosition::new(self.blocks.cta_number(index), self.blocks.grid, self.blocks.ctas_per_tile_block).index
             }));
-            world.enter_block(number);
-            let mut env = Env { state: &mut state, world: &mut *world, observer: &mut *observer };
+            kernel_memory.enter_block(number);
+            let mut env = Env { state: &mut state, kernel_memory: &mut *kernel_memory, observer: &mut *observer };
             let interpreter = RegionInterpreter::new(self.program, self.region, self.arguments.iter().cloned(), &mut env);
             CtaRun { state, interpreter: Some(interpreter) }
         };
@@ -204,7 +211,7 @@ impl<P: Program> KernelRun<'_, P> {
     }
 }
 
-/// A CTA and its interpreter; `None` after the CTA ended.
+/// A CTA with its state and its interpreter. The interpreter is `None` after the CTA ended.
 struct CtaRun<'p, P: Program> {
     state: CtaState,
     interpreter: Option<RegionInterpreter<'p, P>>,
@@ -217,14 +224,20 @@ struct Cluster<'p, P: Program> {
 
 impl<P: Program> Cluster<'_, P> {
     /// Runs the CTAs until all have ended or one yields to another cluster. Returns whether all have ended.
-    fn run_turn(&mut self, world: &mut dyn World, print: &mut dyn FnMut(&str), observer: &mut dyn Observer) -> Result<bool> {
+    fn run_turn(
+        &mut self,
+        kernel_memory: &mut dyn KernelMemory,
+        print: &mut dyn FnMut(&str),
+        observer: &mut dyn Observer,
+    ) -> Result<bool> {
         loop {
             let (mut made_progress, mut has_yielded, mut wait_reasons) = (false, false, Vec::new());
             for at in 0..self.ctas.len() {
                 let CtaRun { state, interpreter } = &mut self.ctas[at];
                 let Some(running) = interpreter else { continue };
-                world.enter_block(state.block_position.linear);
-                let status = running.advance(&mut Env { state: &mut *state, world: &mut *world, observer: &mut *observer });
+                kernel_memory.enter_block(state.block_position.linear);
+                let status =
+                    running.advance(&mut Env { state: &mut *state, kernel_memory: &mut *kernel_memory, observer: &mut *observer });
                 print(&std::mem::take(&mut state.printed));
                 match status? {
                     InterpreterStatus::Done(_) => {
@@ -259,7 +272,7 @@ impl<P: Program> Cluster<'_, P> {
     }
 }
 
-/// Returns the number of writes that changed the memory of a world.
-pub(crate) fn change_count(world: &SharedWorld) -> u64 {
-    world.memory.change_count
+/// Returns the number of writes that changed the memory of the tile blocks.
+pub(crate) fn change_count(kernel_memory: &InterleavedMemory) -> u64 {
+    kernel_memory.memory.change_count
 }

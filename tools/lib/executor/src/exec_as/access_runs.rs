@@ -1,9 +1,9 @@
-//! Accesses to many elements of a buffer, coalesced into byte runs.
+//! Accesses to many elements of a buffer, coalesced into runs of contiguous bytes.
 //!
-//! The elements that a warp accesses are mostly contiguous, in some permuted order. The hazard checker checks a run at once, not
-//! each element. The offsets depend only on the op, so each op computes its runs once. If a run faults, the caller repeats the
-//! access element by element to find the first faulting element. It may repeat the access because accesses of one op execution do
-//! not race with each other.
+//! The elements that a warp accesses are mostly contiguous, in some permuted order. The race detector checks each run once, which
+//! is faster than a check of each element. The offsets depend only on the op, so each op computes its runs once. If the access to a
+//! run is a fault, the caller repeats the access element by element to find the first faulting element. The repetition adds no
+//! race, because accesses of one op execution do not race with each other.
 
 use super::hazards::{AccessFault, Hazards};
 
@@ -16,11 +16,11 @@ struct AccessRun {
     end: usize,
 }
 
-/// An access to elements of a buffer. Each element has a position in the data: in the result of a load, or in the operand of a
-/// store.
+/// An access to elements of a buffer, as runs. Each element has a position in the data: in the result of a load, or in the operand
+/// of a store.
 pub(super) struct AccessRuns {
     runs: Vec<AccessRun>,
-    /// For each position in the data, the byte offset of its element in the buffer; `None` without an access.
+    /// For each position in the data, the byte offset of its element in the buffer. `None` for a position without an access.
     offsets: Vec<Option<u32>>,
     element_bytes: usize,
     /// The offset after the last accessed byte.
@@ -28,8 +28,8 @@ pub(super) struct AccessRuns {
 }
 
 impl AccessRuns {
-    /// `accesses` yields for each element its warp, its byte offset in the buffer and its position in the data, of `count`
-    /// positions.
+    /// Returns the runs of an access. `accesses` yields for each element its warp, its byte offset in the buffer and its position
+    /// in the data. The data has `count` positions.
     pub(super) fn new(accesses: impl Iterator<Item = (usize, usize, usize)>, count: usize, element_bytes: usize) -> AccessRuns {
         let mut offsets = vec![None; count];
         let mut warp_offsets: Vec<(usize, usize)> = Vec::new();
@@ -65,7 +65,7 @@ impl AccessRuns {
         Ok(data)
     }
 
-    /// Writes the elements. `data` holds them by position.
+    /// Writes the elements. `data` has the elements by position.
     pub(super) fn write(&self, buffer: usize, data: &[u8], hazards: &mut Hazards) -> Result<(), AccessFault> {
         let mut buffer_bytes = vec![0; self.end];
         for (element, offset) in data.chunks_exact(self.element_bytes).zip(&self.offsets) {

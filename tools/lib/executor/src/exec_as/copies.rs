@@ -1,5 +1,5 @@
-//! Asynchronous copies: `cp.async` and TMA loads from global memory to buffers, and TMA stores. If the hazard checker is active,
-//! loaded data arrives as late as the waits permit ([`super::in_flight`]). Otherwise it arrives immediately.
+//! Asynchronous copies: `cp.async` and TMA loads from global memory to buffers, and TMA stores. If the race detector is active,
+//! loaded data arrives as late as the waits permit ([`super::in_flight`]). Otherwise loaded data arrives immediately.
 
 use super::distribution::Distribution;
 use super::global::GlobalTransfer;
@@ -23,7 +23,7 @@ struct CopiedRun {
     slot: usize,
     /// The byte offset in the buffer.
     offset: usize,
-    /// The address in global memory; `None` outside the tensor.
+    /// The address in global memory. `None` outside the tensor.
     address: Option<u64>,
     /// The length of the run in bytes.
     bytes: usize,
@@ -55,7 +55,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
     pub(super) fn plan_tma(&self, buffer: Buffer) -> std::result::Result<TmaOrder, String> {
         let bits = self.buffer_info(buffer).offsets.len() as u32;
         let order: Vec<u32> = (0..bits).collect();
-        // One elected thread of the first warp issues TMA copies.
+        // One elected thread of the first warp issues TMA copies, so the layout needs no other warp.
         let distribution = Distribution::new(&Layout::blocked(&order, 0, 0), bits, 1)?;
         let offsets = &self.element_offsets[buffer.0 as usize];
         let is_leader = |slot: &u32| distribution.is_leader[distribution.thread_of(*slot as usize)];
@@ -64,8 +64,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(TmaOrder { distribution, slots_by_offset })
     }
 
-    /// Copies the tile that the view describes, and ignores the tensor map. The verifier and `tile-sim` check that the tensor map
-    /// describes the same tile.
+    /// Executes a TMA load: copies the tile that the view describes, and ignores the tensor map. The verifier and `tile-sim` check
+    /// that the tensor map describes the same tile.
     pub(super) fn tma_load(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::TmaLoad { view, index, token, order, in_bounds, buffer, .. } = kind else { unreachable!("handles TMA loads only") };
         let OpPlan::Tma(TmaOrder { distribution, slots_by_offset }) = &self.plans[op.0 as usize] else {
@@ -93,8 +93,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(end_access(None, env))
     }
 
-    /// Loads a tile of which each CTA of a pair loads one half. The MMA of the pair reads both halves, so the interpreter also
-    /// copies the peer's half to memory of this CTA. The peer loads its half in the same iteration.
+    /// Executes a TMA load of a tile of which each CTA of a pair loads one half. The MMA of the pair reads both halves, so the
+    /// interpreter also copies the peer's half to memory of this CTA. The peer CTA loads its half in the same iteration.
     fn copy_halves(&self, op: OpId, kind: &Op, dim: usize, env: &mut Env<'_>) -> Result<Results> {
         let (Op::TmaLoad { view, index, order, buffer, .. }, OpPlan::Tma(TmaOrder { distribution, slots_by_offset })) =
             (kind, &self.plans[op.0 as usize])
@@ -125,8 +125,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(end_access(None, env))
     }
 
-    /// Returns the byte range of a buffer that this CTA loads: the complete buffer, or one part of it if the CTAs of a cluster
-    /// multicast their parts to each other.
+    /// Returns the byte range of a buffer that this CTA loads. If the CTAs of a cluster multicast their parts to each other, the
+    /// range is the part of this CTA. Otherwise it is the complete buffer.
     fn own_byte_range(&self, buffer: Buffer, env: &Env<'_>) -> Range<usize> {
         let config = self.source.pipelines.iter().find(|config| config.multicast_buffers.contains(&(buffer.0 as usize)));
         let bytes = self.buffer_info(buffer).bytes() as usize;
@@ -135,7 +135,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         bytes / parts * own_part..bytes / parts * (own_part + 1)
     }
 
-    /// Stores a buffer to the view, or combines it with memory if the op has a reduction mode. Proceeds element by element.
+    /// Executes a TMA store, element by element: stores a buffer to the view. If the op has a reduction mode, combines the buffer
+    /// with memory.
     pub(super) fn tma_store(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::TmaStore { view, index, token, order, in_bounds, buffer, mode, .. } = kind else {
             unreachable!("handles TMA stores only")
@@ -161,7 +162,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             let Some((address, _)) = transfer.addresses[slot] else { continue };
             self.record_access(&transfer, address, slot, true, env)?;
             match mode {
-                None => env.world.write(address, &data)?,
+                None => env.kernel_memory.write(address, &data)?,
                 Some(mode) => {
                     let operand = data.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
                     access::combine_element(*mode, address, ty, operand, env)?;
@@ -196,7 +197,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
     ) -> Result<bool> {
         let GlobalTransfer { op, distribution, addresses, ty, .. } = transfer;
         let (bits, offsets) = (memory_bits(*ty) as usize, &self.element_offsets[buffer.0 as usize]);
-        if Check::DEFAULTS.iter().any(|check| env.world.checks(*check)) || !bits.is_multiple_of(8) {
+        if Check::DEFAULTS.iter().any(|check| env.kernel_memory.checks(*check)) || !bits.is_multiple_of(8) {
             return Ok(false);
         }
         let element_bytes = bits / 8;
@@ -229,7 +230,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             let (warp, mut data) = (distribution.warp_of(slot), vec![0; bytes]);
             if let Some(address) = address
                 && (self.record_bytes(transfer, address, bytes, slot, false, env).is_err()
-                    || env.world.peek(address, &mut data).is_err())
+                    || env.kernel_memory.peek(address, &mut data).is_err())
             {
                 return Ok(false);
             }
@@ -245,8 +246,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(true)
     }
 
-    /// Copies the chunks of `bytes` bytes of all threads, if their first byte is in the byte range `part` of the buffer. Elements
-    /// without an address become zero. `whole`: the elements of a chunk must all have an address, or none of them.
+    /// Copies chunks of `bytes` bytes: the chunks of all threads whose first byte is in the byte range `part` of the buffer.
+    /// Elements without an address become zero. With `whole`, either all elements of a chunk or none of them must have an address.
     fn copy_chunks(
         &self,
         transfer: &GlobalTransfer<'_>,
@@ -292,7 +293,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             }
             if let Some((start, _)) = transfer.addresses[first].filter(|_| in_bounds > 0) {
                 self.record_bytes(transfer, start, in_bounds * element_bytes, first, false, env)?;
-                env.world.read(start, &mut data[..in_bounds * element_bytes])?;
+                env.kernel_memory.read(start, &mut data[..in_bounds * element_bytes])?;
             }
             let written = self.hazards(env).copy(buffer.0 as usize, offset(first), &data, distribution.warp_of(first));
             written.map_err(|fault| self.fault_error(op, Some(buffer), fault, true))?;

@@ -1,6 +1,6 @@
-//! Executes core ops on the slots of every thread.
+//! Executes core ops of `.as` and `.sched` on the slots (registers) of every thread.
 
-use super::{DistributedOp, DistributedProgram, OpClass, OpPlan, rename};
+use super::{DistributedOp, DistributedProgram, OpClass, OpPlan, slot_moves};
 use crate::check::stride_assumptions::{self, StrideUse};
 use crate::check::{Check, assume};
 use crate::exec::{Env, Results, effects};
@@ -33,7 +33,7 @@ impl CoreType for Type {
     }
 }
 
-/// Returns how an op uses its operands, with respect to strides.
+/// Returns the use of an op's operands as strides of a memref.
 pub(super) fn stride_use<O: DistributedOp>(op: &O) -> StrideUse<'_> {
     if let OpClass::As(Op::Core(core)) = op.op_class() { exec_core::stride_use(core) } else { StrideUse::Other }
 }
@@ -56,7 +56,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             }
             Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => {
                 let (from, to) = (self.shape(*x), self.shape(results[0]));
-                self.plan_rename(*x, results[0], Route::Registers, rename::operand_element(core, &from, &to))
+                self.plan_move(*x, results[0], Route::Registers, slot_moves::operand_element(core, &from, &to))
             }
             Core::Unary { .. }
             | Core::Binary { .. }
@@ -111,8 +111,9 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         self.distribution(a).layout == self.distribution(b).layout
     }
 
-    /// Plans an op that only moves elements. `operand_element` maps an element of the result to an element of the operand.
-    pub(super) fn plan_rename(
+    /// Plans an op that only moves elements between slots. `operand_element` maps an element of the result to an element of the
+    /// operand.
+    pub(super) fn plan_move(
         &self,
         x: Id,
         result: Id,
@@ -121,11 +122,13 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
     ) -> Result<OpPlan, String> {
         match self.is_scalar(x) {
             true => Ok(OpPlan::None),
-            false => rename::plan_slots(self.distribution(x), self.distribution(result), route, operand_element).map(OpPlan::Slots),
+            false => {
+                slot_moves::plan_slots(self.distribution(x), self.distribution(result), route, operand_element).map(OpPlan::Slots)
+            }
         }
     }
 
-    /// Returns the slots of a constant, or the scalar.
+    /// Returns the run-time value of a constant: its slots, or one element for a scalar.
     fn constant_tile(&self, id: Id, value: &Dense) -> Tile {
         let elem = self.elem(id);
         if self.is_scalar(id) {
@@ -135,15 +138,15 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Tile::new(self.distribution(id).shape(), elem, Lanes::collect(elem.carrier(), elements))
     }
 
-    /// Returns for each slot the coordinate of its element along a dimension.
+    /// Returns for each slot of a value the coordinate of its element along a dimension.
     pub(super) fn coordinates(&self, id: Id, dim: u32) -> Tile {
-        let (elem, strides) = (self.elem(id), Strides::of(self.ty(id).shape()));
+        let (elem, strides) = (self.elem(id), Strides::for_shape(self.ty(id).shape()));
         let computed = self.distribution(id).elements.iter().map(|element| strides.coordinate(*element, dim as usize).into());
         Tile::new(self.distribution(id).shape(), elem, Lanes::collect(elem.carrier(), computed))
     }
 
-    /// Executes an op that only moves elements, according to its plan.
-    pub(super) fn execute_rename(&self, op: OpId, x: Id, env: &Env<'_>) -> Result<Results> {
+    /// Executes an op that only moves elements between slots, according to its plan.
+    pub(super) fn execute_move(&self, op: OpId, x: Id, env: &Env<'_>) -> Result<Results> {
         let tile = env.tile(x);
         let elem = self.elem(self.result(op));
         self.single_result(
@@ -158,6 +161,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         )
     }
 
+    /// Executes a core op that is not control flow.
     pub(super) fn execute_core_op(&self, op: OpId, core: &Core, env: &mut Env<'_>) -> Result<Results> {
         let node = &self.source.body.ops[op];
         match core {
@@ -165,7 +169,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                 OpPlan::Computed(tile) => Ok(smallvec![Value::Tile(tile.clone())]),
                 _ => unreachable!("planned in advance"),
             },
-            Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => self.execute_rename(op, *x, env),
+            Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => self.execute_move(op, *x, env),
             Core::Cat { .. } | Core::Extract { .. } | Core::Insert { .. } | Core::Reinterpret { .. } => {
                 self.execute_slice_op(op, core, env)
             }
@@ -192,7 +196,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                 if let (Core::MakeMemRef { strides, .. }, Some(Value::Tensor(tensor))) = (core, results.first()) {
                     self.check_strides(op, strides, &tensor.sizes, env);
                 }
-                // In the body of a reduction, a result computed from scalars has one element. It is the result for all slots.
+                // In the body of a reduction, a result that comes from scalars has one element, which is the result for all slots.
                 let to_slots = |(id, value): (&Id, Value)| match value {
                     Value::Tile(tile) if !self.is_scalar(*id) => self.value_from_slots(*id, tile).map(Value::Tile),
                     other => Ok(other),
@@ -215,19 +219,24 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         }
     }
 
+    /// With `--check=assume`, reports an assumption that is false.
     fn check_assumption(&self, op: OpId, value: Id, fact: &Fact, env: &mut Env<'_>) {
-        if !env.world.checks(Check::Assume) {
+        if !env.kernel_memory.checks(Check::Assume) {
             return;
         }
         if self.ty(value).elem().is_some()
             && let Ok(gathered) = self.gathered(value, env)
             && let Some(violation) = assume::violation(fact, &gathered)
         {
-            env.world.report(Check::Assume, self.source.body.ops[op].loc, format!("an assumption does not hold: {violation}"));
+            env.kernel_memory.report(
+                Check::Assume,
+                self.source.body.ops[op].loc,
+                format!("an assumption does not hold: {violation}"),
+            );
         }
     }
 
-    /// Executes `cat`, `extract`, `insert` and `reinterpret`. Each thread must hold all operand elements of its result elements.
+    /// Executes `cat`, `extract`, `insert` or `reinterpret`. Each thread must have all operand elements of its result elements.
     fn execute_slice_op(&self, op: OpId, core: &Core, env: &Env<'_>) -> Result<Results> {
         let result = self.result(op);
         let to = self.distribution(result);
@@ -242,18 +251,18 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         match core {
             Core::Extract { x, indices } => {
                 let (tile_shape, slice) = (self.shape(*x), self.shape(result));
-                let start = rename::slice_start(&tile_shape, &slice, &slice_index(indices)).ok_or_else(outside_tile)?;
+                let start = slot_moves::slice_start(&tile_shape, &slice, &slice_index(indices)).ok_or_else(outside_tile)?;
                 let from = self.slots(*x, env);
                 for slot in 0..to.slot_count() {
-                    let element = start + rename::element_in_tile(&tile_shape, &slice, to.elements[slot]);
+                    let element = start + slot_moves::element_in_tile(&tile_shape, &slice, to.elements[slot]);
                     lanes.set(slot, from.lanes().get(operand_slot(*x, slot, element)?));
                 }
             }
             Core::Insert { x, into, indices } => {
                 let (tile_shape, slice) = (self.shape(*into), self.shape(*x));
-                let start = rename::slice_start(&tile_shape, &slice, &slice_index(indices)).ok_or_else(outside_tile)?;
+                let start = slot_moves::slice_start(&tile_shape, &slice, &slice_index(indices)).ok_or_else(outside_tile)?;
                 let (slice_slots, tile_slots) = (self.slots(*x, env), self.slots(*into, env));
-                let (tile_strides, slice_strides) = (Strides::of(&tile_shape), Strides::of(&slice));
+                let (tile_strides, slice_strides) = (Strides::for_shape(&tile_shape), Strides::for_shape(&slice));
                 for slot in 0..to.slot_count() {
                     let element = to.elements[slot];
                     let slice_coordinate =
@@ -269,13 +278,13 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             }
             Core::Cat { lhs, rhs, dim } => {
                 let dim = *dim as usize;
-                let (strides, parts) = (Strides::of(self.ty(result).shape()), [*lhs, *rhs]);
+                let (strides, parts) = (Strides::for_shape(self.ty(result).shape()), [*lhs, *rhs]);
                 let shapes = parts.map(|part| self.shape(part));
                 let tiles = parts.map(|part| self.slots(part, env));
                 for slot in 0..to.slot_count() {
                     let along = strides.coordinate(to.elements[slot], dim);
                     let part = usize::from(along >= shapes[0][dim]);
-                    let part_strides = Strides::of(&shapes[part]);
+                    let part_strides = Strides::for_shape(&shapes[part]);
                     let coordinate = |d: usize| match d == dim {
                         true => along - part as u32 * shapes[0][dim],
                         false => strides.coordinate(to.elements[slot], d),
@@ -290,7 +299,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         self.single_result(op, Tile::new(to.shape(), self.elem(result), lanes))
     }
 
-    /// Reinterprets the bytes of a tile as elements of another width. Each thread must hold all operand elements of its result
+    /// Reinterprets the bytes of a tile as elements of another width. Each thread must have all operand elements of its result
     /// elements.
     fn reinterpret(&self, op: OpId, x: Id, env: &Env<'_>) -> Result<Results> {
         let result = self.result(op);
@@ -304,7 +313,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         let mut lanes = Lanes::splat(result_elem.carrier(), 0, to.slot_count());
         for slot in 0..to.slot_count() {
             let element = to.elements[slot];
-            // If the operand elements are narrower, a result element consists of several of them; otherwise it is a part of one.
+            // If the operand elements are narrower, a result element consists of several operand elements. Otherwise it is a part
+            // of one operand element.
             let operand_count = (result_elem.bits() / operand_elem.bits()).max(1);
             let part_count = (operand_elem.bits() / result_elem.bits()).max(1);
             let operand_slots = (0..operand_count)

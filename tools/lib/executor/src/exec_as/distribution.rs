@@ -1,18 +1,18 @@
-//! An expanded layout: the element that each slot holds. A slot is one register of one thread. The slots of thread 0 come first,
-//! then the slots of thread 1, and so on.
+//! The distribution of a tile over threads, which a layout describes: the element of the tile in each slot. A slot is one register
+//! of one thread. The slots of thread 0 come first, then the slots of thread 1, and so on.
 //!
-//! A distributed tile is a flat [`Tile`] of its slots. Element-wise ops therefore need no special case, and every thread computes
-//! on its own registers.
+//! A distributed tile is a one-dimensional [`Tile`] of its slots. Element-wise ops therefore need no special case, and every thread
+//! computes on its own registers.
 
 use crate::tile::Tile;
 use core_dialect::tile::{Elem, Shape};
 use numerics::arith::Lanes;
 use tileas::Layout;
-use tileas::layout::{LANE_BITS, apply};
+use tileas::layout::{LANE_BITS, xor_of_bases};
 
-/// Limit on the slots of one tile.
+/// Maximum number of slots of one tile.
 const MAX_SLOTS: usize = 1 << 24;
-/// Stands for a register or slot that does not exist.
+/// A register or slot number that means that no register or slot has the element.
 const ABSENT: u32 = u32::MAX;
 
 /// The distribution of a tile over the registers of threads.
@@ -21,19 +21,20 @@ pub(crate) struct Distribution {
     pub(crate) layout: Layout,
     pub(crate) registers_per_thread: usize,
     pub(crate) thread_count: usize,
-    /// The element that each slot holds.
+    /// For each slot, the element in it.
     pub(crate) elements: Vec<u32>,
     /// For each thread, the element in its register 0. The element in another register is the XOR of this element and a value that
     /// depends only on the register.
     thread_parts: Vec<u32>,
-    /// For each thread, whether it is the leader of the threads that hold the same elements as it.
+    /// For each thread, whether it is the leader of the threads with equal elements. Only leaders store to memory.
     pub(crate) is_leader: Vec<bool>,
-    /// Maps the XOR of an element and the thread's entry in `thread_parts` to the register that holds the element.
+    /// Maps the XOR of an element and the thread's entry in `thread_parts` to the register with the element.
     registers_by_part: Vec<u32>,
 }
 
 impl Distribution {
-    /// Expands a layout for `warps` warps. The verifier guarantees that the layout covers a tile of `1 << bits` elements.
+    /// Returns the distribution of a layout for `warps` warps. The verifier guarantees that the layout covers a tile of `1 << bits`
+    /// elements.
     pub(crate) fn new(layout: &Layout, bits: u32, warps: usize) -> Result<Distribution, String> {
         let (registers_per_thread, thread_count) = (layout.registers(), warps << LANE_BITS);
         if layout.lane.len() != LANE_BITS || layout.warps() != warps {
@@ -43,17 +44,18 @@ impl Distribution {
         if registers_per_thread.saturating_mul(thread_count) > MAX_SLOTS || 1usize << bits > MAX_SLOTS {
             return Err(format!("a tile of more than {MAX_SLOTS} registers in all threads"));
         }
-        let register_parts: Vec<u32> = (0..registers_per_thread).map(|register| apply(&layout.register, register as u32)).collect();
+        let register_parts: Vec<u32> =
+            (0..registers_per_thread).map(|register| xor_of_bases(&layout.register, register as u32)).collect();
         let thread_part = |thread: usize| {
             let (lane, warp) = (thread as u32 & ((1 << LANE_BITS) - 1), thread as u32 >> LANE_BITS);
-            apply(&layout.lane, lane) ^ apply(&layout.warp, warp)
+            xor_of_bases(&layout.lane, lane) ^ xor_of_bases(&layout.warp, warp)
         };
         let thread_parts: Vec<u32> = (0..thread_count).map(thread_part).collect();
         let mut registers_by_part = vec![ABSENT; 1 << bits];
         register_parts.iter().enumerate().for_each(|(register, part)| registers_by_part[*part as usize] = register as u32);
         let elements =
             thread_parts.iter().flat_map(|thread_part| register_parts.iter().map(move |part| thread_part ^ part)).collect();
-        // Threads that differ only in bits with a zero basis hold the same elements. The leader has zeros in these bits.
+        // Threads that differ only in bits with a zero basis have equal elements. The leader has zeros in these bits.
         let zero_bits = |bases: &[u32]| (0..bases.len()).filter(|bit| bases[*bit] == 0).fold(0, |mask, bit| mask | 1usize << bit);
         let replicated_bits = zero_bits(&layout.lane) | zero_bits(&layout.warp) << LANE_BITS;
         let is_leader = (0..thread_count).map(|thread| thread & replicated_bits == 0).collect();
@@ -80,18 +82,18 @@ impl Distribution {
     pub(crate) fn element_count(&self) -> usize {
         self.registers_by_part.len()
     }
-    /// Returns the shape of the flat tile of all slots.
+    /// Returns the shape of the one-dimensional tile of all slots.
     pub(crate) fn shape(&self) -> Shape {
         Shape::from_slice(&[self.slot_count() as u32])
     }
 
-    /// Returns the slot in which a thread holds an element, or `None` if the thread does not hold it.
+    /// Returns the slot of a thread with an element. `None` if the thread does not have the element.
     pub(crate) fn slot_of(&self, thread: usize, element: u32) -> Option<usize> {
         let register = *self.registers_by_part.get((element ^ self.thread_parts[thread]) as usize)?;
         (register != ABSENT).then(|| thread * self.registers_per_thread + register as usize)
     }
 
-    /// Returns the leader's slot of each element.
+    /// Returns for each element the slot of the leader that has the element.
     pub(crate) fn leader_slots(&self) -> Vec<u32> {
         let mut leader_slots = vec![ABSENT; self.element_count()];
         let slots_of_leaders = (0..self.slot_count()).filter(|slot| self.is_leader[self.thread_of(*slot)]);
@@ -99,7 +101,7 @@ impl Distribution {
         leader_slots
     }
 
-    /// Gathers a tile from its slots. Returns an element as the error if threads hold different values of it.
+    /// Returns the complete tile of a distributed tile. If threads have different values of an element, the error is this element.
     pub(crate) fn gather(&self, slots: &Tile, shape: Shape) -> Result<Tile, u32> {
         let gathered = slots.lanes().gather(self.leader_slots().into_iter().map(|slot| slot as usize));
         if gathered.len() != self.slot_count()
@@ -111,7 +113,7 @@ impl Distribution {
         Ok(Tile::new(shape, slots.elem, gathered))
     }
 
-    /// Distributes a tile to slots.
+    /// Returns the distributed tile of a complete tile.
     pub(crate) fn scatter(&self, gathered: &Lanes, elem: Elem) -> Tile {
         Tile::new(self.shape(), elem, gathered.gather(self.elements.iter().map(|element| *element as usize)))
     }
@@ -147,7 +149,7 @@ mod tests {
         let shape = Shape::from_slice(&[8, 8]);
         assert_eq!(distribution.gather(&slots, shape.clone()).unwrap().lanes(), &gathered);
         let mut lanes = slots.lanes().clone();
-        // Lane 16 of warp 0 holds the same elements as lane 0. This is the slot of its register 1.
+        // Lane 16 of warp 0 has the same elements as lane 0. `copied_slot` is the slot of register 1 of lane 16.
         let copied_slot = 2 * 16 + 1;
         lanes.set(copied_slot, 99);
         let slots = Tile::new(distribution.shape(), Elem::Scalar(Scalar::I32), lanes);

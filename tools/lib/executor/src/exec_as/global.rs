@@ -17,7 +17,8 @@ use numerics::arith::Lanes;
 use tileas::layout::Strides;
 use tileas::{CopyAtom, Op};
 
-/// The address of an element, and whether the element is the upper half of its byte. `None` outside a tensor or under a false mask.
+/// The address of an element, and whether a 4-bit element is the upper half of its byte. `None` outside a tensor or under a false
+/// mask.
 pub(super) type ElementAddress = Option<(u64, bool)>;
 
 /// One execution of a load, store or copy by all threads, with its accesses to global memory.
@@ -29,12 +30,12 @@ pub(super) struct GlobalTransfer<'a> {
     pub(super) addresses: Vec<ElementAddress>,
     /// The type of an element.
     pub(super) ty: Scalar,
-    /// Registers that one instruction moves.
+    /// Number of registers that one instruction moves.
     pub(super) width: usize,
 }
 
 impl GlobalTransfer<'_> {
-    /// Returns the bytes that one instruction moves.
+    /// Returns the number of bytes that one instruction moves.
     fn vector_bytes(&self) -> usize {
         (self.width * memory_bits(self.ty) as usize).div_ceil(8)
     }
@@ -45,6 +46,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         AccessAttrs { loc: self.source.body.ops[op].loc, token, ordering: order.semantics, scope: order.scope }
     }
 
+    /// Executes a load or store through a view.
     pub(super) fn view_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         match kind {
             Op::LoadView { view, index, token, order, in_bounds, atom, .. } => {
@@ -70,9 +72,9 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         }
     }
 
-    /// Reports indices and tiles out of bounds if `--check=memory` is active.
+    /// Reports indices and tiles that are out of bounds, with `--check=memory`.
     pub(super) fn check_bounds(&self, op: OpId, view: &View, index: &[Id], in_bounds: &[bool], env: &mut Env<'_>) -> Result<()> {
-        if env.world.checks(Check::Memory) {
+        if env.kernel_memory.checks(Check::Memory) {
             let indices = index.iter().map(|id| self.gathered(*id, env)).collect::<Result<Vec<_>>>()?;
             access::check_bounds(view, &indices, in_bounds, self.source.body.ops[op].loc, env);
         }
@@ -88,7 +90,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         index: &[Id],
         env: &Env<'_>,
     ) -> Result<Vec<ElementAddress>> {
-        let strides = Strides::of(&view.tile);
+        let strides = Strides::for_shape(&view.tile);
         let mut offsets: Vec<Option<i64>> = vec![Some(0); distribution.slot_count()];
         for (t, id) in index.iter().enumerate() {
             let dim = view.dim_map[t];
@@ -121,6 +123,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(offsets.into_iter().map(|offset| offset.map(address)).collect())
     }
 
+    /// Executes a load or store through pointers.
     pub(super) fn pointer_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         match kind {
             Op::Load { ptr, mask, other, token, order, atom } => {
@@ -144,8 +147,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         }
     }
 
-    /// Returns the addresses in the slots of a pointer tile, `None` under a false mask. Pointers and mask must have the layout of
-    /// the value `like`, or be scalars if it is one.
+    /// Returns the addresses in the slots of a pointer tile. `None` under a false mask. Pointers and mask must have the layout of
+    /// the value `like`. If `like` is a scalar, they must be scalars.
     pub(super) fn pointer_addresses(
         &self,
         op: OpId,
@@ -165,7 +168,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(pointers.lanes().iter().enumerate().map(|(slot, at)| is_enabled(slot).then_some((at, false))).collect())
     }
 
-    /// Prepares a load or store with a vector atom.
+    /// Returns the accesses of a load or store with a vector atom. Checks that the width of the atom divides the registers.
     fn global_transfer(
         &self,
         op: OpId,
@@ -181,8 +184,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         }
     }
 
-    /// Returns the address of the vector of registers that starts at slot `first`, or `None` if no element has an address. Checks
-    /// that the elements are contiguous and that the address is aligned.
+    /// Returns the address of the vector of registers that starts at slot `first`. `None` if no element has an address. Checks that
+    /// the elements are contiguous and that the address is aligned.
     fn vector_address(&self, transfer: &GlobalTransfer<'_>, first: usize) -> Result<ElementAddress> {
         let (op, addresses) = (transfer.op, &transfer.addresses[first..first + transfer.width]);
         let partial = || self.invalid_op(op, "moves a vector of which only some elements are enabled");
@@ -204,7 +207,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(Some((address, upper)))
     }
 
-    /// Loads the element of every slot. Threads that hold the same element each read it.
+    /// Loads the element of every slot. If several threads have the same element, each of them reads it.
     fn load_elements(&self, transfer: &GlobalTransfer<'_>, padding: Lanes, env: &mut Env<'_>) -> Result<Lanes> {
         let mut lanes = padding;
         self.begin_op(transfer.op, env)?;
@@ -212,14 +215,14 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         for first in (0..transfer.addresses.len()).step_by(transfer.width) {
             let Some((address, upper)) = self.vector_address(transfer, first)? else { continue };
             self.record_access(transfer, address, first, false, env)?;
-            env.world.read(address, &mut bytes)?;
+            env.kernel_memory.read(address, &mut bytes)?;
             let words = from_bytes(Elem::Scalar(transfer.ty), &bytes);
             (0..transfer.width).for_each(|i| lanes.set(first + i, words.get(i + usize::from(upper))));
         }
         Ok(lanes)
     }
 
-    /// Stores elements. Only the leader of the threads that hold the same elements writes them.
+    /// Stores the elements of a tile. Of the threads with equal elements, only the leader writes.
     fn store_elements(&self, transfer: &GlobalTransfer<'_>, slots: &Tile, env: &mut Env<'_>) -> Result<()> {
         let (distribution, bits) = (transfer.distribution, memory_bits(transfer.ty) as usize);
         self.begin_op(transfer.op, env)?;
@@ -229,20 +232,20 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             let Some((address, upper)) = self.vector_address(transfer, first)? else { continue };
             self.record_access(transfer, address, first, true, env)?;
             if bits == 4 && transfer.width == 1 {
-                // A byte holds two 4-bit elements. A read-modify-write keeps the other element.
+                // A byte contains two 4-bit elements. A read-modify-write keeps the other element.
                 let (mut byte, shift) = ([0], if upper { 4 } else { 0 });
-                env.world.read(address, &mut byte)?;
+                env.kernel_memory.read(address, &mut byte)?;
                 let value = slots.lanes().get(first) as u8 & 15;
-                env.world.write(address, &[byte[0] & !(15 << shift) | value << shift])?;
+                env.kernel_memory.write(address, &[byte[0] & !(15 << shift) | value << shift])?;
                 continue;
             }
             let start = first * bits / 8;
-            env.world.write(address, &bytes[start..start + transfer.vector_bytes()])?;
+            env.kernel_memory.write(address, &bytes[start..start + transfer.vector_bytes()])?;
         }
         Ok(())
     }
 
-    /// Records the access of one instruction for the hazard checker.
+    /// Reports the access of one instruction to the race detector.
     pub(super) fn record_access(
         &self,
         transfer: &GlobalTransfer<'_>,
@@ -254,7 +257,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         self.record_bytes(transfer, address, transfer.vector_bytes(), slot, writes, env)
     }
 
-    /// Records an access to bytes of global memory for the hazard checker. Ordered and atomic accesses do not race.
+    /// Reports an access to bytes of global memory to the race detector. Ordered and atomic accesses do not race.
     pub(super) fn record_bytes(
         &self,
         transfer: &GlobalTransfer<'_>,
@@ -271,8 +274,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         recorded.map_err(|fault| self.fault_error(transfer.op, None, fault, writes))
     }
 
-    /// Performs an atomic on one element after another, in tile order. One thread executes the atomic for all threads that hold the
-    /// element.
+    /// Executes an atomic operation on one element after another, in tile order. Of the threads with equal elements, only one
+    /// executes the operation.
     pub(super) fn atomic(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let gather_optional = |id: Option<Id>, env: &Env<'_>| id.map(|id| self.gathered(id, env)).transpose();
         match kind {
@@ -302,8 +305,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         }
     }
 
-    /// Loads from or stores to multicast memory. The executor models one device. Multicast accesses are atomic, so threads do not
-    /// race.
+    /// Executes a load from or a store to multicast memory. The executor models one device. Multicast accesses are atomic, so the
+    /// race detector ignores them.
     pub(super) fn multicast(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         match kind {
             Op::MulticastLoad { view, index, token, order, in_bounds, .. } => {

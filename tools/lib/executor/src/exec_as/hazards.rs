@@ -1,7 +1,7 @@
-//! Hazard checker of a CTA: finds conflicting accesses of different warps that no barrier orders.
+//! Race detector of a CTA: finds conflicting accesses of different warps that no barrier orders.
 //!
 //! Warps run in any order between barriers. Two accesses of different warps to a byte race if one of them writes and no barrier is
-//! between them. Each byte has a history: its last writer and its last readers.
+//! between them. The detector records a history of each byte: its last writer and its last readers.
 
 use super::WarpRole;
 use super::in_flight::{CopyChunk, InFlight, MmaRead};
@@ -14,7 +14,7 @@ use tileas::effects::{AccessKind, BufferAccess, Completes, Proxy};
 /// An access by one warp during one execution of an op.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct WarpAccess {
-    /// The number of the op execution among all executions of the CTA, counted from 1; 0 stands for no access.
+    /// The number of the op execution among all op executions of the CTA, counted from 1. 0 means no access.
     event: u32,
     /// The number of the op.
     op: u32,
@@ -28,7 +28,7 @@ const WARPS_OF_ROLE: u16 = u16::MAX - 64;
 const MMAS_OF_ROLE: u16 = WARPS_OF_ROLE - 64;
 /// Number of bytes of global memory whose histories are allocated together.
 const PAGE_BYTES: usize = 4096;
-/// If more pages of global memory have histories, the next barrier drops all pages.
+/// If more pages of global memory have histories, the next barrier of a CTA without warp roles removes all pages.
 const MAX_PAGES: usize = 256;
 
 /// The accesses to a byte with which a later access may race.
@@ -43,18 +43,19 @@ struct AccessHistory {
 /// Index of an access history in the history table. A byte without accesses has history 0.
 pub(crate) type HistoryIndex = u32;
 
-/// Interned access histories. Neighbouring bytes usually have equal histories, so each byte stores an index, and an access checks
-/// each run of bytes with equal indices once.
+/// Interned access histories. Neighbouring bytes usually have equal histories. Each byte therefore stores an index, and an access
+/// checks each run of bytes with equal indices once.
 pub(crate) struct HistoryTable {
     histories: Vec<AccessHistory>,
     /// Recently added histories by hash, so that equal histories usually share an index.
     recent: Box<[HistoryIndex; RECENT_ENTRIES]>,
-    /// Number of histories at which the owner removes unused histories.
+    /// Number of histories at which the owner of the table removes unused histories.
     limit: usize,
 }
 
+/// Number of entries of `HistoryTable::recent`.
 const RECENT_ENTRIES: usize = 256;
-/// The initial limit: 18 MB of histories.
+/// The initial `HistoryTable::limit`, which corresponds to 18 MB of histories.
 const INITIAL_LIMIT: usize = 1 << 19;
 
 impl Default for HistoryTable {
@@ -64,7 +65,7 @@ impl Default for HistoryTable {
 }
 
 impl HistoryTable {
-    /// Returns the index of a history, and adds the history if it is not among the recent ones.
+    /// Returns the index of a history. If the history is not among the recent histories, adds it.
     fn intern(&mut self, history: AccessHistory) -> HistoryIndex {
         let hash = |access: WarpAccess| access.event.wrapping_mul(31) ^ u32::from(access.warp);
         let [first, second] = history.readers.map(hash);
@@ -86,7 +87,7 @@ impl HistoryTable {
         self.histories.len() >= self.limit
     }
 
-    /// Removes the histories that no byte refers to. `bytes` yields the indices of all bytes, which change.
+    /// Removes the histories to which no byte refers. `bytes` yields the indices of all bytes. The function updates these indices.
     pub(crate) fn compact<'a>(&mut self, bytes: impl Iterator<Item = &'a mut [HistoryIndex]>) {
         let old = std::mem::replace(&mut self.histories, vec![AccessHistory::default()]);
         let mut new_index: Vec<HistoryIndex> = vec![0; old.len()];
@@ -102,14 +103,14 @@ impl HistoryTable {
     }
 }
 
-/// The reason why the hazard checker rejects an access.
+/// The reason why the race detector rejects an access.
 #[derive(Debug, PartialEq)]
 pub(crate) enum AccessFault {
-    /// The byte is outside the stage of the buffer, which has `bytes` bytes.
+    /// The byte is outside the stage of the buffer. The stage has `bytes` bytes.
     Outside { byte: usize, bytes: usize },
     /// The byte was never written.
     Unwritten { byte: usize },
-    /// The byte was last written through another buffer at the same address.
+    /// The last write to the byte was through another buffer at the same address.
     Foreign { byte: usize, buffer: usize },
     /// The op's entry in the effects table does not list the access.
     Undeclared,
@@ -119,7 +120,7 @@ pub(crate) enum AccessFault {
     MmaInFlight { op: OpId },
     /// An MMA or a TMA store reads data in shared memory without a proxy fence after the write.
     Unfenced,
-    /// A conflicting access of another warp, which wrote (`writes`) or read the byte.
+    /// An unordered access of another warp conflicts. `writes` states whether the other warp wrote or read the byte.
     Race { op: OpId, writes: bool },
 }
 
@@ -235,21 +236,21 @@ impl HappensBefore {
     }
 }
 
-/// The hazard state of a CTA: shared memory, copies and MMAs in flight, and its warps' accesses to global memory.
+/// The state of the race detector for a CTA: shared memory, copies and MMAs in flight, pipelines, and accesses to global memory.
 pub(crate) struct Hazards {
     pub(crate) shared: SharedMemory,
     clock: HappensBefore,
-    /// Whether the checker looks for races. If not, copies arrive immediately.
+    /// Whether the detector looks for races. If not, copies arrive immediately.
     checks_races: bool,
     /// The buffer accesses that the effects of the current op declare.
     declared_accesses: Vec<BufferAccess>,
-    /// The time at which the current op completes.
+    /// The event with which the current op completes, for example the completion of its MMA group.
     completes: Completes,
     pub(super) in_flight: InFlight,
     pub(super) pipelines: Pipelines,
     /// Arrivals to forward to the other CTAs of the cluster.
     pub(crate) remote_arrivals: Vec<RemoteArrival>,
-    /// The first protocol violation by an arrival from another CTA.
+    /// The message about the first protocol violation by an arrival from another CTA.
     first_violation: Option<String>,
     /// The first warp of each warp role.
     first_warps: Vec<usize>,
@@ -281,7 +282,7 @@ impl Hazards {
         }
     }
 
-    /// Switches to a warp role. Its warps are numbered from 0 in later calls.
+    /// Switches to a warp role. Later calls number the warps of this role from 0.
     pub(super) fn switch_role(&mut self, warp_role: usize) {
         self.clock.warp_role = warp_role;
         self.in_flight.switch_role(warp_role);
@@ -291,7 +292,7 @@ impl Hazards {
         warp + self.first_warps.get(self.clock.warp_role).copied().unwrap_or(0)
     }
 
-    /// Begins one execution of an op. Later accesses belong to it.
+    /// Begins one execution of an op. Later accesses belong to this execution.
     pub(crate) fn begin_op(&mut self, op: OpId, declared_accesses: Vec<BufferAccess>, completes: Completes) {
         (self.declared_accesses, self.completes) = (declared_accesses, completes);
         self.clock.completes_with_commit = self.checks_races && completes == Completes::WithItsCommit;
@@ -313,8 +314,8 @@ impl Hazards {
         }
     }
 
-    /// Reads bytes of a buffer for a warp of the current role. Checks that the effects of the op declare the read, that no copy to
-    /// the bytes is in flight, and that no write races with the read.
+    /// Reads bytes of a buffer for a warp of the current role. Checks that the effects of the op declare the read. Also checks that
+    /// no copy to the bytes is in flight, and that no write races with the read.
     pub(crate) fn read(&mut self, buffer: usize, byte: usize, out: &mut [u8], warp: usize) -> Result<(), AccessFault> {
         self.check_declared(buffer, AccessKind::needs_content)?;
         let start = self.shared.address(buffer, byte, out.len())?;
@@ -336,14 +337,13 @@ impl Hazards {
         self.shared.write(buffer, byte, data, self.warp_in_cta(warp), &self.clock)
     }
 
-    /// Checks that a chunk may be copied, and records the write. Does not copy the data.
+    /// Checks that a copy may write a chunk, and records the write. Does not copy the data.
     pub(super) fn check_copy(&mut self, buffer: usize, byte: usize, length: usize, warp: usize) -> Result<(), AccessFault> {
         let start = self.check_writable(buffer, byte, length)?;
         self.shared.record_access(start, length, self.warp_in_cta(warp), true, &self.clock)
     }
 
-    /// Issues a chunk of a copy. The data arrives when a wait completes the copy, or at once if the checker does not look for
-    /// races.
+    /// Issues a chunk of a copy. The data arrives when a wait completes the copy, or at once if the detector ignores races.
     pub(super) fn copy(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize) -> Result<(), AccessFault> {
         if !self.checks_races {
             return self.write(buffer, byte, data, warp);
@@ -362,6 +362,7 @@ impl Hazards {
         self.complete_copies(chunks);
     }
 
+    /// Writes the data of copies that complete, and records the writes.
     fn complete_copies(&mut self, chunks: Vec<CopyChunk>) {
         for chunk in chunks {
             self.clock.current = WarpAccess { event: self.clock.current.event + 1, op: chunk.op, warp: 0 };
@@ -370,16 +371,16 @@ impl Hazards {
         }
     }
 
-    /// Executes a proxy fence: MMAs and TMA stores may read what the role wrote to shared memory before.
+    /// Executes a proxy fence: MMAs and TMA stores may then read the earlier writes of the role to shared memory.
     pub(super) fn fence(&mut self) {
         self.shared.fence(self.clock.warp_role);
     }
 
-    /// Records the arrival of all threads of the current role at a barrier of a stage. If copies fill the stage, the arrival takes
-    /// the role's copies in flight along, and the barrier completes them.
+    /// Records the arrival of all threads of the current role at a barrier of a stage. If copies fill the stage, the barrier
+    /// completes the role's copies in flight.
     pub(super) fn arrive_at_pipeline(&mut self, pipeline: usize, stage: usize, side: BarrierSide, threads: u32) {
         let mut vector_clock = self.clock.vector_clocks[self.clock.warp_role].clone();
-        // If the completion of MMAs arrives, it orders only the MMAs of the role. The accesses of its threads need another arrival.
+        // An arrival by the completion of MMAs orders only the MMAs of the role. The accesses of its threads need another arrival.
         let entry = if self.pipelines.is_arrived_at_by_mmas(pipeline, side) {
             self.clock.mma_entry(self.clock.warp_role)
         } else {
@@ -395,8 +396,8 @@ impl Hazards {
         self.pipelines.arrive(pipeline, stage, side, threads, &vector_clock, copies);
     }
 
-    /// Receives an arrival from another CTA. The arrival violates the protocol if copies or MMA reads of the destination of its TMA
-    /// copies are still in flight.
+    /// Receives an arrival from another CTA. The arrival violates the pipeline protocol if the destination of its TMA copies still
+    /// has copies or MMA reads in flight.
     pub(super) fn receive_arrival(&mut self, arrival: RemoteArrival) {
         for chunk in &arrival.chunks {
             let length = chunk.data.len();
@@ -416,7 +417,7 @@ impl Hazards {
         self.first_violation = self.first_violation.take().or(outcome.err());
     }
 
-    /// Returns the first protocol violation by an arrival from another CTA.
+    /// Returns the message about the first protocol violation by an arrival from another CTA.
     pub(super) fn first_violation(&self) -> Option<&str> {
         self.first_violation.as_deref()
     }
@@ -439,18 +440,18 @@ impl Hazards {
         merge_vector_clock(&mut self.clock.vector_clocks[self.clock.warp_role], &completed_clock);
     }
 
-    /// Completes all MMA groups of the role except the last `pending`. The warp that issued an MMA may then overwrite its operands;
-    /// other warps need a subsequent barrier.
+    /// Completes all MMA groups of the role except the last `pending`. The issuing warps may then overwrite the operands. Other
+    /// warps need a subsequent barrier.
     pub(super) fn wait_for_mmas(&mut self, pending: usize) {
         for MmaRead { start, length, warp, op } in self.in_flight.complete_mma_groups(pending) {
             self.clock.current = WarpAccess { event: self.clock.current.event + 1, op, warp: 0 };
             self.clock.completes_with_commit = false;
-            // No race is possible: `check_no_mma_read` rejected every write to these bytes.
+            // This access cannot race, so the result is irrelevant: `check_no_mma_read` rejected every write to these bytes.
             let _ = self.shared.record_access(start, length, warp, false, &self.clock);
         }
     }
 
-    /// Returns whether the current op is an MMA that reads its operands until a wait completes its group.
+    /// Returns whether the current op is an MMA that may read its operands until a wait completes its group.
     fn stays_in_flight(&self) -> bool {
         self.checks_races && self.completes == Completes::WithMmaGroup
     }
@@ -502,13 +503,13 @@ mod tests {
     use tileas::effects::Proxy;
     use tileas::{Buffer, Space};
 
-    /// Two buffers at one address, as disjoint live ranges permit.
+    /// Returns the state for two buffers at one address, as the scheduler places buffers with disjoint live ranges.
     fn overlapping_buffers() -> Hazards {
         let placement = BufferPlacement { base: 0, stage_bytes: 8, depth: 1, space: Space::Shared, peer_base: 0 };
         Hazards::new(&[placement, placement], true, &[], &[])
     }
 
-    /// The declared effects of an op that may read and write both buffers.
+    /// Returns the declared effects of an op that may read and write both buffers.
     fn declare_both() -> Vec<BufferAccess> {
         [0, 1]
             .map(|buffer| BufferAccess {
@@ -549,7 +550,7 @@ mod tests {
         hazards.write(0, 4, &[2; 4], 1).unwrap();
     }
 
-    /// A large access must need only a few checks, so each op execution may add at most one history.
+    /// Each op execution may add at most one history. Reason: a large access must need only a few checks.
     #[test]
     fn a_run_of_bytes_with_equal_accesses_has_one_history() {
         let placement = BufferPlacement { base: 0, stage_bytes: 4096, depth: 1, space: Space::Shared, peer_base: 0 };

@@ -1,6 +1,7 @@
 //! Copies and MMAs in flight. Copies arrive, and MMAs release their operands, as late as the waits permit.
 //!
-//! The threads of a warp role run in lockstep, so a role has one sequence of copy groups and one of MMA groups for all its threads.
+//! The threads of a warp role run in lockstep. A role therefore has one sequence of copy groups and one sequence of MMA groups for
+//! all its threads.
 
 use super::hazards::AccessFault;
 use base::Op as OpId;
@@ -10,17 +11,17 @@ use std::collections::VecDeque;
 #[derive(Clone)]
 pub(super) struct CopyChunk {
     pub(super) buffer: usize,
-    /// The address in the CTA's memory.
+    /// The address of the first byte in the CTA's memory.
     pub(super) start: usize,
     pub(super) data: Vec<u8>,
     pub(super) warp: usize,
     /// The number of the op that issued the copy.
     pub(super) op: u32,
-    /// Whether TMA writes the chunk. TMA uses the async proxy, like MMA operand reads.
+    /// Whether TMA writes the chunk. TMA writes and MMA operand reads both use the async proxy, so no fence is needed between them.
     pub(super) by_tma: bool,
 }
 
-/// Operand bytes that a warp reads for an MMA.
+/// Contiguous operand bytes that an MMA of a warp reads.
 pub(super) struct MmaRead {
     /// The address of the first byte in the CTA's memory.
     pub(super) start: usize,
@@ -49,14 +50,15 @@ pub(super) struct InFlight {
     role_queues: Vec<RoleQueues>,
     /// The index of the current warp role.
     warp_role: usize,
-    /// For each byte, the number of the op whose copy in flight writes it, plus 1; 0 without such a copy.
+    /// For each byte, the number of the op whose copy in flight writes the byte, plus 1. 0 if no copy in flight writes the byte.
     copy_ops: Vec<u32>,
-    /// For each byte, the number of an op whose MMA in flight reads it, and the number of such reads.
+    /// For each byte, the number of an op whose MMA in flight reads the byte, and the number of reads by MMAs in flight.
     mma_reads: Vec<(u32, u32)>,
 }
 
 impl InFlight {
-    /// Makes `warp_role` the role whose copies and MMAs the other functions use. Creates its queues at the first use.
+    /// Makes `warp_role` the current role, whose copies and MMAs the other functions use. The first call for a role creates its
+    /// queues.
     pub(super) fn switch_role(&mut self, warp_role: usize) {
         self.warp_role = warp_role;
         if self.role_queues.len() <= warp_role {
@@ -69,8 +71,8 @@ impl InFlight {
         &mut self.role_queues[self.warp_role]
     }
 
-    /// Takes the copies of the current role that are in flight: its TMA copies, or the copies of all its groups. A pipeline barrier
-    /// completes them later.
+    /// Removes and returns copies of the current role that are in flight: its TMA copies with `by_tma`, otherwise the `cp.async`
+    /// copies of all its groups. A pipeline barrier completes these copies later.
     pub(super) fn take_copies(&mut self, by_tma: bool) -> Vec<CopyChunk> {
         let queues = self.current_queues();
         if by_tma {
@@ -117,11 +119,12 @@ impl InFlight {
         chunks
     }
 
-    /// Opens an MMA group. Later reads belong to it.
+    /// Opens an MMA group. Later reads belong to this group.
     pub(super) fn open_mma_group(&mut self) {
         self.current_queues().mma_groups.push_back(Vec::new());
     }
 
+    /// Adds a read to the open MMA group of the current role.
     pub(super) fn add_mma_read(&mut self, read: MmaRead) {
         let end = read.start + read.length;
         if self.mma_reads.len() < end {

@@ -1,5 +1,5 @@
-//! MMA ops. [`mma`] computes on gathered tiles. This module checks that the operands are in the registers or buffers that the atom
-//! requires.
+//! Executes MMA ops. The module [`mma`] computes on complete tiles. This module checks that the operands are in the registers or
+//! buffers that the atom requires.
 
 use super::access_runs::AccessRuns;
 use super::distribution::Distribution;
@@ -40,7 +40,7 @@ impl MmaShapes {
 
     /// Returns the elements of A and of B on which an accumulator element depends.
     fn operand_elements(&self, acc_element: u32) -> [Vec<u32>; 2] {
-        let [a, b, c] = [0, 1, 2].map(|i| Strides::of(&self.0[i]));
+        let [a, b, c] = [0, 1, 2].map(|i| Strides::for_shape(&self.0[i]));
         let rank = self.0[2].len();
         let [row, column] = [rank - 2, rank - 1].map(|dim| c.coordinate(acc_element, dim));
         let batch = if rank == 3 { c.coordinate(acc_element, 0) } else { 0 };
@@ -52,17 +52,17 @@ impl MmaShapes {
 
     /// Returns two numbers that identify the row and the column of an accumulator element, including its batch index.
     fn row_and_column(&self, acc_element: u32) -> [u32; 2] {
-        let (c, rank) = (Strides::of(&self.0[2]), self.0[2].len());
+        let (c, rank) = (Strides::for_shape(&self.0[2]), self.0[2].len());
         [acc_element & !c.mask(rank - 1), acc_element & !c.mask(rank - 2)]
     }
 }
 
-/// The order in which an atom numbers the rows or columns of a tile.
+/// The order in which an MMA atom numbers the rows or columns of a tile.
 #[derive(Clone, Copy)]
 enum Numbering {
     /// In the order of the tile.
     Linear,
-    /// In groups of sixteen, with the even numbers of the tile before the odd numbers.
+    /// In groups of sixteen: first the rows or columns of the tile with even numbers, then the rows or columns with odd numbers.
     Interleaved,
 }
 
@@ -85,7 +85,7 @@ fn signedness(signed: bool) -> Signedness {
     if signed { Signedness::Signed } else { Signedness::Unsigned }
 }
 
-/// Computes `c + a b` on gathered tiles.
+/// Returns `c` plus the matmul of `a` and `b`, for complete tiles.
 fn matmul(a: &Tile, b: &Tile, c: &Tile, signed_lhs: bool, signed_rhs: bool) -> Tile {
     match c.carrier().is_int() {
         true => mma::int_mma(a, signedness(signed_lhs), b, signedness(signed_rhs), c),
@@ -115,7 +115,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         }
     }
 
-    /// Returns the shapes of A, B and the accumulator. If a buffer stores an operand transposed, the shape is that of the operand.
+    /// Returns the shapes of A, B and the accumulator. If a buffer stores an operand transposed, the shape is the shape of the
+    /// operand itself.
     fn mma_shapes(&self, lhs: &MmaOperand, rhs: &MmaOperand, acc: &MmaOperand) -> Result<MmaShapes, String> {
         let accumulators = match acc {
             MmaOperand::Registers(value) => self.shape(*value),
@@ -134,7 +135,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         MmaShapes::new(shapes)
     }
 
-    /// Returns the shape of the operand in a buffer. `transposed`: the buffer stores the transposed matrix.
+    /// Returns the shape of the operand in a buffer. With `transposed`, the buffer stores the transposed operand.
     fn matrix_shape_in_buffer(&self, buffer: Buffer, transposed: bool, accumulators: &Shape) -> Result<Shape, String> {
         if buffer.0 as usize >= self.element_offsets.len() {
             return Err("names a buffer that the function does not define".into());
@@ -150,7 +151,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(accumulators[..acc_batch_dims].iter().copied().chain(matrix).collect())
     }
 
-    /// Checks that the lowest registers and the lanes of each tile match the atom's fragments. A warp must hold the row of A and
+    /// Checks that the lowest registers and the lanes of each tile match the atom's fragments. A warp must have the row of A and
     /// the column of B of each of its accumulator elements.
     fn check_fragments(
         &self,
@@ -190,8 +191,9 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(())
     }
 
-    /// Checks that the layouts of all operands match the fragments of the atom, with one numbering for the rows and one for the
-    /// columns of the accumulator. If every combination fails, the error is that of the linear numberings.
+    /// Checks that the layouts of all operands match the fragments of the atom. The check tries each numbering for the rows of the
+    /// accumulator with each numbering for the columns. If every combination of numberings fails, returns the error of the linear
+    /// numberings.
     fn check_fragment_layouts(&self, [lhs, rhs, acc]: [Id; 3], scales: Option<[Id; 2]>, atom: &SyncAtom) -> Result<(), String> {
         let check_numberings = |rows: Numbering, columns: Numbering| {
             self.check_fragment(lhs, atom.a, rows, Numbering::Linear)?;
@@ -211,10 +213,10 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
 
     /// Checks that the lowest registers and the lanes of a layout match a fragment.
     fn check_fragment(&self, id: Id, fragment: &Fragment, rows: Numbering, columns: Numbering) -> Result<(), String> {
-        let (layout, strides) = (&self.distribution(id).layout, Strides::of(self.ty(id).shape()));
+        let (layout, strides) = (&self.distribution(id).layout, Strides::for_shape(self.ty(id).shape()));
         let rank = strides.shift.len();
         let basis = |bit: &Bit| match bit {
-            // If the tile has fewer rows or columns than the atom, the remaining lanes hold copies.
+            // If the tile has fewer rows or columns than the atom, the remaining lanes have copies.
             Bit::Row(i) if *i >= strides.bits[rank - 2] => 0,
             Bit::Col(i) if *i >= strides.bits[rank - 1] => 0,
             Bit::Row(i) => 1u32 << (strides.shift[rank - 2] + rows.tile_bit(*i)),
@@ -228,10 +230,10 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         }
     }
 
-    /// Checks the layout of scales. The atom reads the scales of a row of A (or a column of B) from certain lanes of a quad, which
-    /// must hold them. The lowest registers must hold the scales of one atom.
+    /// Checks the layout of scales. The lanes of a quad from which the atom reads the scales of a row of A (or a column of B) must
+    /// have these scales. The lowest registers must have the scales of one atom.
     fn check_scales(&self, id: Id, atom: &SyncAtom, of_lhs: bool, numbering: Numbering) -> Result<(), String> {
-        let (layout, strides) = (&self.distribution(id).layout, Strides::of(self.ty(id).shape()));
+        let (layout, strides) = (&self.distribution(id).layout, Strides::for_shape(self.ty(id).shape()));
         let rank = strides.shift.len();
         let (line_dim, block_dim) = if of_lhs { (rank - 2, rank - 1) } else { (rank - 1, rank - 2) };
         let line_basis = |bit: u32| 1 << (strides.shift[line_dim] + numbering.tile_bit(bit));
@@ -284,8 +286,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         self.single_result(op, self.distribute(self.result(op), &gathered))
     }
 
-    /// Returns the bytes of A and of B; empty for an operand in registers. Each warp reads the rows of A and the columns of B that
-    /// its accumulator elements need.
+    /// Reads A and B from buffers, in runs. Returns the bytes of A and of B, empty for an operand in registers. Each warp reads the
+    /// rows of A and the columns of B that its accumulator elements need.
     fn read_operands_in_runs(
         &self,
         op: OpId,
@@ -319,7 +321,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(data)
     }
 
-    /// Like `read_operands_in_runs`, but element by element, to find the first fault.
+    /// Reads A and B from buffers, as `read_operands_in_runs` does, but element by element. Reason: this order finds the first
+    /// fault.
     fn read_operands_by_element(
         &self,
         op: OpId,
@@ -351,7 +354,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(data)
     }
 
-    /// Executes an MMA with operands in shared or tensor memory and the accumulator in tensor memory. One elected thread issues it.
+    /// Executes an MMA with operands in shared or tensor memory and the accumulator in tensor memory (`tcgen05.mma`). One elected
+    /// thread issues the MMA.
     fn mma_in_tmem(&self, op: OpId, kind: &Op, shapes: &MmaShapes, env: &mut Env<'_>) -> Result<Results> {
         let Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = kind else {
             unreachable!("handles MMA ops only")
@@ -417,7 +421,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(Results::new())
     }
 
-    /// Reads B of a CTA-pair MMA. Each CTA holds half of the columns: the CTA of rank 0 holds the lower half.
+    /// Reads B of a CTA-pair MMA. Each CTA has half of the columns: the CTA of rank 0 has the lower half.
     fn read_rhs_of_pair(&self, op: OpId, operand_source: &MmaOperand, shapes: &MmaShapes, env: &mut Env<'_>) -> Result<Tile> {
         let MmaOperand::Memory { buffer, transposed, .. } = operand_source else { unreachable!("checked in advance") };
         let (elem, [rows, columns], rank) =
@@ -438,8 +442,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(Tile::new(shapes.0[1].clone(), elem, buffer_lanes(elem, data)))
     }
 
-    /// Reads the scales of an operand. The buffer holds several copies of them. All copies must be equal, because the tensor cores
-    /// may read any of them.
+    /// Reads the scales of an operand. The buffer has several copies of the scales. All copies must be equal, because the tensor
+    /// cores may read any of them.
     fn read_scales(&self, op: OpId, operand_source: &MmaOperand, env: &mut Env<'_>) -> Result<Tile> {
         let valid_buffer = operand_source.buffer().filter(|buffer| (buffer.0 as usize) < self.element_offsets.len());
         let buffer = valid_buffer.ok_or_else(|| self.invalid_op(op, "needs its scales in a buffer"))?;
@@ -458,8 +462,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(Tile::new([rows, columns].into_iter().collect(), elem, buffer_lanes(elem, first)))
     }
 
-    /// Returns the access runs of one thread for elements of a buffer, from entry `run_index` of the op. The runs depend only on
-    /// the op, so the first execution computes them.
+    /// Returns the access runs of one thread for elements of a buffer. The runs depend only on the op, so the first execution
+    /// stores them in entry `run_index` of the op.
     fn cached_runs(&self, op: OpId, buffer: Buffer, run_index: usize, elements: impl ExactSizeIterator<Item = u32>) -> &AccessRuns {
         self.access_runs[op.0 as usize][run_index].get_or_init(|| {
             let (size, count, offsets) =

@@ -1,9 +1,9 @@
 //! Executes `.as` (TileAS) and `.sched` programs thread by thread: every thread executes each op on its own registers.
 //!
-//! A distributed tile is the flat list of its slots ([`distribution`]), so a wrong layout gives a wrong result. An op that would
-//! need another thread's registers is an error. Threads run in lockstep, one op at a time. Lockstep hides no race: after barrier
-//! placement, [`shared`] and [`hazards`] record which warps accessed each byte since the last barrier. They reject conflicting
-//! accesses of different warps without a barrier between them.
+//! A distributed tile is the list of its slots: the registers of all threads ([`distribution`]). A wrong layout therefore gives a
+//! wrong result. An op that would need another thread's registers is an error. Threads run in lockstep, one op at a time. Lockstep
+//! hides no race: after barrier placement, [`shared`] and [`hazards`] record which warps accessed each byte since the last barrier.
+//! They reject conflicting accesses of different warps without a barrier between them.
 
 mod access_runs;
 mod copies;
@@ -16,8 +16,8 @@ mod mma;
 mod pipelines;
 mod reduce;
 mod reduction_plans;
-mod rename;
 mod shared;
+mod slot_moves;
 
 pub(crate) use hazards::Hazards;
 pub(crate) use pipelines::{BarrierSide, PipelineConfig, RemoteArrival};
@@ -48,7 +48,7 @@ pub(crate) trait DistributedOp: CoreDialectOp + Sync {
     fn op_class(&self) -> OpClass<'_>;
 }
 
-/// The behaviour of an op of `.as` or `.sched`.
+/// The behaviour of an op of `.as` or `.sched` in this interpreter.
 pub(crate) enum OpClass<'a> {
     /// An op of `.as`.
     As(&'a Op),
@@ -87,12 +87,12 @@ impl DistributedOp for Op {
     }
 }
 
-/// The part of an op's execution that does not depend on values. It is computed before the run.
+/// The part of an op's execution that does not depend on run-time values. The interpreter computes it before the run.
 enum OpPlan {
     None,
     /// The result of an op without operands.
     Computed(Tile),
-    /// For each slot of the result, the operand slot that it reads.
+    /// For each slot of the result, the operand slot whose value it gets.
     Slots(Vec<u32>),
     RegisterReduction(RegisterGroups),
     LaneReduction(LaneExchange),
@@ -117,10 +117,10 @@ pub(crate) struct SourceFunction<'a, O> {
     pub(crate) debug: &'a DebugInfo,
     /// The placement of each buffer, by buffer number.
     pub(crate) placements: Vec<BufferPlacement>,
-    /// Whether the hazard checker is active. Before the scheduler has placed barriers, it would report races between lockstep
-    /// threads.
+    /// Whether the run-time race detector ([`hazards`]) is active. Before barrier placement, the detector would report races that
+    /// the lockstep execution of threads prevents.
     pub(crate) checks_races: bool,
-    /// The warp roles; empty if all warps execute the same code.
+    /// The warp roles. Empty if all warps execute the same code.
     pub(crate) warp_roles: Vec<WarpRole>,
     pub(crate) pipelines: Vec<PipelineConfig>,
 }
@@ -160,21 +160,21 @@ pub(crate) fn source_function<'a>(
     }
 }
 
-/// A function of `.as` or `.sched`, with everything that the interpreter computes before the run.
+/// A function of `.as` or `.sched`, with all data that the interpreter computes before the run.
 pub(crate) struct DistributedProgram<'a, O> {
     source: SourceFunction<'a, O>,
-    /// The expanded layouts, by layout number.
+    /// The layouts as distributions over threads, by layout number. `None` for layouts that the function does not use.
     distributions: Vec<Option<Arc<Distribution>>>,
-    /// The distributions of scalars, which every thread holds: one per warp role, then one for code outside roles.
+    /// The distributions of scalars, of which every thread has a copy: one per warp role, then one for code outside roles.
     scalar_distributions: Vec<Arc<Distribution>>,
     /// Maps each value to the warp role that computes it, or to the number of roles for code outside roles.
     role_of_value: Vec<usize>,
     /// The plan of each op, by op number.
     plans: Vec<OpPlan>,
-    /// The buffer accesses of each op, coalesced into runs at its first execution. An MMA has four: the loads of A, B and the
-    /// accumulator, and the store of the accumulator. Any other op uses only the first.
+    /// The buffer accesses of each op, as runs of contiguous bytes. The first execution of the op computes them. An MMA has four
+    /// accesses: the loads of A, B and the accumulator, and the store of the accumulator. Any other op uses only the first entry.
     access_runs: Vec<[OnceLock<AccessRuns>; 4]>,
-    /// The `assume` ops whose results are used only as strides of tensor views.
+    /// The `assume` ops whose results are only strides of memrefs.
     stride_assumes: BTreeSet<OpId>,
     /// For each buffer, the offset of every element, in elements.
     element_offsets: Vec<Vec<u32>>,
@@ -182,7 +182,7 @@ pub(crate) struct DistributedProgram<'a, O> {
     globals: BTreeMap<String, u64>,
 }
 
-/// Limit on the warps per CTA.
+/// Maximum number of warps per CTA: a CTA has at most 1024 threads.
 const MAX_WARPS: usize = 32;
 
 impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
@@ -227,7 +227,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         Ok(program)
     }
 
-    /// Expands the layouts of the function's values and of the tiles that its copies move.
+    /// Converts the layouts of the function's values, and of the tiles that its copies move, to distributions.
     fn expand_layouts(&mut self) -> Result<()> {
         let source = &self.source;
         let mut distributions: Vec<Option<Arc<Distribution>>> = vec![None; source.layouts.len()];
@@ -256,11 +256,12 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         Ok(())
     }
 
+    /// Returns the error for an invalid op. `message` follows the name of the op.
     fn invalid_op(&self, op: OpId, message: impl std::fmt::Display) -> Box<Diagnostic> {
         let name = self.source.body.ops[op].kind.mnemonic();
         Diagnostic::invalid("RUN072", format!("'{name}' {message}"))
     }
-    /// Returns the error for an op that the interpreter does not support. `feature` describes the op after its name.
+    /// Returns the error for an op that the interpreter does not support. `feature` follows the name of the op.
     fn unsupported(&self, op: OpId, feature: &str) -> Box<Diagnostic> {
         let name = self.source.body.ops[op].kind.mnemonic();
         Diagnostic::unsupported("RUN073", format!("'{name}' {feature} is not supported"))
@@ -289,13 +290,13 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         self.ty(id).layout().is_none()
     }
 
-    /// Returns the slots of a value. A scalar is replicated to every thread.
+    /// Returns the slots of a value. For a scalar, every thread has a slot with the value.
     fn slots(&self, id: Id, env: &Env<'_>) -> Tile {
         let tile = env.tile(id);
         if self.is_scalar(id) { Tile::splat(self.distribution(id).shape(), tile.elem, tile.first()) } else { tile.clone() }
     }
 
-    /// Returns the slots of a value. A scalar is replicated to all slots of the value `like`.
+    /// Returns the slots of a value. For a scalar, the result has as many slots as the value `like`.
     fn slots_like(&self, id: Id, like: Id, env: &Env<'_>) -> Tile {
         if !self.is_scalar(id) {
             return self.slots(id, env);
@@ -304,7 +305,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         Tile::splat(self.distribution(like).shape(), tile.elem, tile.first())
     }
 
-    /// Gathers a value into one tile. All threads that hold an element must agree on it.
+    /// Returns a value as one complete tile. If threads have different values of an element, returns an error.
     fn gathered(&self, id: Id, env: &Env<'_>) -> Result<Tile> {
         let tile = env.tile(id);
         if self.is_scalar(id) {
@@ -315,7 +316,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
             .map_err(|element| Diagnostic::invalid("RUN074", format!("threads hold different values of element {element} of {id}")))
     }
 
-    /// Distributes a gathered tile to slots.
+    /// Returns the slots of the value `id` from its complete tile.
     fn distribute(&self, id: Id, gathered: &Tile) -> Tile {
         if self.is_scalar(id) {
             gathered.with_shape(Shape::new())
@@ -324,7 +325,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         }
     }
 
-    /// Converts slots to the value of a result. For a scalar, all slots must be equal, and the value is one element.
+    /// Converts slots to the run-time value of a result. For a scalar, all slots must be equal, and the value is one element.
     fn value_from_slots(&self, id: Id, slots: Tile) -> Result<Tile> {
         let distribution = self.distribution(id);
         if self.is_scalar(id) {
@@ -348,14 +349,14 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         Ok(smallvec![Value::Tile(self.value_from_slots(self.result(op), slots)?)])
     }
 
-    /// Computes the part of an op that does not depend on values. The error is a message without the op name.
+    /// Computes the plan of an op. The error is a message without the op name.
     fn plan_op(&self, op: OpId) -> Result<OpPlan, String> {
         let node = &self.source.body.ops[op];
         let OpClass::As(kind) = node.kind.op_class() else { return Ok(OpPlan::None) };
         match kind {
             Op::Core(core) => self.plan_core(op, core),
             Op::Coordinate { dim } => Ok(OpPlan::Computed(self.coordinates(self.result(op), *dim))),
-            Op::ConvertLayout { x, route } => self.plan_rename(*x, self.result(op), *route, |element| element),
+            Op::ConvertLayout { x, route } => self.plan_move(*x, self.result(op), *route, |element| element),
             Op::ReduceRegisters { .. } | Op::ReduceLanes { .. } | Op::Scan { .. } => self.plan_reduction(op, kind),
             Op::Mma { .. } => self.check_mma(kind).map(|()| OpPlan::None),
             Op::TmaLoad { buffer, .. } | Op::TmaStore { buffer, .. } => self.plan_tma(*buffer).map(OpPlan::Tma),
@@ -371,7 +372,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
                 OpPlan::Computed(tile) => Ok(smallvec![Value::Tile(tile.clone())]),
                 _ => unreachable!("planned in advance"),
             },
-            Op::ConvertLayout { x, .. } => self.execute_rename(op, *x, env),
+            Op::ConvertLayout { x, .. } => self.execute_move(op, *x, env),
             Op::LoadView { .. } | Op::StoreView { .. } => self.view_access(op, kind, env),
             Op::CopyView { .. } => self.copy_view(op, kind, env),
             Op::TmaLoad { .. } => self.tma_load(op, kind, env),
@@ -392,8 +393,9 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         }
     }
 
-    /// Returns whether tile blocks may synchronise or observe each other's writes. If so, they must run in turns.
-    pub(crate) fn synchronises(&self) -> bool {
+    /// Returns whether a tile block may synchronise with another tile block or read its writes. If so, tile blocks must run in
+    /// turns.
+    pub(crate) fn may_synchronise(&self) -> bool {
         use core_dialect::memory::MemoryOrdering::Weak;
         self.source.body.walk(self.source.region).into_iter().any(|op| match self.source.body.ops[op].kind.op_class() {
             OpClass::As(Op::Core(Core::Alloca { shareable, .. })) => *shareable,
@@ -405,7 +407,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         })
     }
 
-    /// Begins one execution of an op. Later accesses belong to it.
+    /// Begins one execution of an op in the race detector. Later accesses belong to this execution.
     fn begin_op(&self, op: OpId, env: &mut Env<'_>) -> Result<()> {
         let Effects { buffers, completes, .. } = match self.source.body.ops[op].kind.op_class() {
             OpClass::As(kind) => kind.effects(),
@@ -419,7 +421,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         Ok(())
     }
 
-    /// Returns the hazard state. The first call of each CTA creates it.
+    /// Returns the hazard state of the CTA, for the current warp role. The first call in a CTA creates the state.
     fn hazards<'e>(&self, env: &'e mut Env<'_>) -> &'e mut Hazards {
         let (warp_role, remote_arrivals) = (env.state.warp_role, std::mem::take(&mut env.state.remote_arrivals));
         let SourceFunction { placements, checks_races, warp_roles, pipelines, .. } = &self.source;
@@ -502,7 +504,7 @@ impl<O: DistributedOp> Program for DistributedProgram<'_, O> {
     fn is_elementwise(&self, op: &O) -> bool {
         matches!(op.op_class(), OpClass::As(Op::Core(core)) if exec_core::is_elementwise(core))
     }
-    /// Returns the gathered tile. If threads hold different values of an element, it returns the slots unchanged.
+    /// Returns the complete tile of a value. If threads have different values of an element, returns the slots unchanged.
     fn display_value(&self, id: Id, value: &Value) -> Value {
         match value {
             Value::Tile(tile) if !self.is_scalar(id) && tile.count() == self.distribution(id).slot_count() => {

@@ -1,12 +1,12 @@
-//! Pipeline barriers with the semantics of mbarriers: a barrier counts arrivals, and a waiter tests the parity of its phase. Data
+//! Pipeline barriers with the semantics of mbarriers. A barrier counts arrivals, and a waiter tests the parity of the phase. Data
 //! of asynchronous copies arrives as late as possible: when the first waiter passes the barrier.
 //!
 //! If CTAs of a cluster fill stages together, each CTA forwards its arrivals, with their TMA copies, to its peers.
 
 use super::in_flight::CopyChunk;
 
-/// A vector clock: for each warp role, the last event that happens before the next event of the clock's owner. The entries of the
-/// threads come first, then the entries of the completed MMAs. A missing entry means zero.
+/// A vector clock: for each warp role, the last event that happens before the next event of the clock's owner. The entries for
+/// events of threads come first, then the entries for completed MMAs. A missing entry means zero.
 pub(super) type VectorClock = Vec<u32>;
 
 /// The static configuration of a pipeline.
@@ -16,15 +16,15 @@ pub(crate) struct PipelineConfig {
     pub(crate) depth: usize,
     /// For each side (full, empty), the number of arrivals that complete a phase.
     pub(crate) arrival_counts: [u32; 2],
-    /// Whether asynchronous copies fill a stage: `cp.async` or TMA copies.
+    /// Whether asynchronous copies (`cp.async` or TMA) fill a stage.
     pub(crate) filled_by_copies: bool,
     /// Whether TMA copies fill a stage.
     pub(crate) filled_by_tma: bool,
-    /// For each side (full, empty), whether one thread arrives for the role.
+    /// For each side (full, empty), whether one thread arrives for all threads of its role.
     pub(crate) arrives_with_one_thread: [bool; 2],
     /// Whether one thread per warp releases a stage.
     pub(crate) released_by_warps: bool,
-    /// For each side (full, empty), whether the completion of MMAs arrives.
+    /// For each side (full, empty), whether the completion of MMAs arrives instead of threads.
     pub(crate) arrived_at_by_mmas: [bool; 2],
     /// Number of CTAs that fill the pipeline together.
     pub(crate) ctas: u32,
@@ -32,7 +32,8 @@ pub(crate) struct PipelineConfig {
     pub(crate) multicast_buffers: Vec<usize>,
 }
 
-/// A message to the peer CTAs: `threads` threads arrived at a stage of a pipeline, and `chunks` are the TMA copies to it.
+/// A message to the peer CTAs: `threads` threads arrived at a barrier of a pipeline stage. `chunks` are the TMA copies that fill
+/// the stage.
 #[derive(Clone)]
 pub(crate) struct RemoteArrival {
     pub(super) pipeline: usize,
@@ -51,10 +52,10 @@ pub(crate) enum BarrierSide {
     Empty,
 }
 
-/// A barrier of a stage, as an mbarrier.
+/// The state of a barrier of a stage, which corresponds to an mbarrier.
 #[derive(Default)]
 struct Barrier {
-    /// Number of phases that all expected arrivals have completed.
+    /// Number of completed phases.
     completed_phases: u64,
     /// Number of arrivals in the current phase.
     arrived: u32,
@@ -66,9 +67,9 @@ struct Barrier {
     pending_clock: VectorClock,
     /// Merged vector clocks of the arrivals in all completed phases.
     completed_clock: VectorClock,
-    /// Copies that the current phase completes.
+    /// Copies that complete with the current phase.
     pending_copies: Vec<CopyChunk>,
-    /// Copies of completed phases that are not visible yet, because no waiter has passed the barrier since.
+    /// Copies of completed phases whose data is not visible yet, because no waiter has passed the barrier since.
     completed_copies: Vec<CopyChunk>,
 }
 
@@ -111,8 +112,8 @@ impl Pipelines {
         &mut self.barriers[pipeline][stage][side as usize]
     }
 
-    /// Returns whether the phase of this parity is complete. Before the first arrival, the phase of parity 1 counts as complete, as
-    /// for an mbarrier.
+    /// Returns whether the phase of this parity is complete. Before the first arrival, the phase of parity 1 is complete, as for an
+    /// mbarrier.
     pub(super) fn is_phase_complete(&mut self, pipeline: usize, stage: usize, side: BarrierSide, parity: u64) -> bool {
         self.barrier(pipeline, stage, side).completed_phases & 1 != parity & 1
     }
@@ -132,8 +133,8 @@ impl Pipelines {
         self.add_arrivals(pipeline, stage, side, arrivals, vector_clock, copies);
     }
 
-    /// Records the arrival of threads of another CTA at a barrier. Fails if these threads fill a stage before this CTA has released
-    /// every earlier fill of that stage.
+    /// Records the arrival of threads of another CTA at a barrier. Returns an error if these threads fill a stage before this CTA
+    /// has released every earlier fill of that stage.
     pub(super) fn remote_arrive(
         &mut self,
         RemoteArrival { pipeline, stage, side, threads, chunks }: RemoteArrival,
@@ -151,7 +152,7 @@ impl Pipelines {
             .ok_or_else(|| format!("stage {stage} of pipeline{pipeline} was filled by another CTA before this one released it"))
     }
 
-    /// Returns how many arrivals a barrier counts if `threads` threads arrive.
+    /// Returns the number of arrivals that a barrier counts if `threads` threads arrive.
     fn arrival_count(&self, pipeline: usize, side: BarrierSide, threads: u32) -> u32 {
         let config = &self.configs[pipeline];
         match side {
@@ -185,7 +186,7 @@ impl Pipelines {
         }
     }
 
-    /// Returns the clock that a waiter merges, and the copies that become visible when it passes the barrier.
+    /// Returns the vector clock that a waiter merges, and the copies that become visible when the waiter passes the barrier.
     pub(super) fn take_completed(&mut self, pipeline: usize, stage: usize, side: BarrierSide) -> (VectorClock, Vec<CopyChunk>) {
         let barrier = self.barrier(pipeline, stage, side);
         (barrier.completed_clock.clone(), std::mem::take(&mut barrier.completed_copies))
@@ -198,7 +199,7 @@ impl Pipelines {
     }
 }
 
-/// Takes the maximum of each entry.
+/// Merges `other` into `own`: each entry becomes the maximum of both entries.
 pub(super) fn merge_vector_clock(own: &mut VectorClock, other: &VectorClock) {
     own.resize(own.len().max(other.len()), 0);
     own.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));

@@ -1,4 +1,5 @@
-//! Reductions over the registers of a thread and over lanes, and scans. Each step combines all pairs of elements at once.
+//! Executes reductions over the registers of a thread, reductions over lanes, and scans, according to their plans
+//! ([`reduction_plans`]). Each step combines all pairs of elements together.
 
 use super::{DistributedOp, DistributedProgram, OpPlan, reduction_plans};
 use crate::exec::combine::CombinerBody;
@@ -37,7 +38,7 @@ fn gather_slots(tile: &Tile, slots: impl Iterator<Item = usize>) -> Tile {
 fn concatenated(tiles: &[&Tile]) -> Lanes {
     fn concatenate<W: Word>(first: &[W], tiles: &[&Tile]) -> Lanes {
         let mut out = Vec::with_capacity(first.len() * tiles.len());
-        tiles.iter().for_each(|tile| out.extend_from_slice(W::of(tile.lanes()).expect("a body's results have one type")));
+        tiles.iter().for_each(|tile| out.extend_from_slice(W::words_of(tile.lanes()).expect("a body's results have one type")));
         W::lanes(out)
     }
     each_lanes!(tiles[0].lanes(), words => concatenate(words, tiles))
@@ -84,8 +85,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         ids.iter().zip(results).map(|(id, tile)| Ok(Value::Tile(self.value_from_slots(*id, tile)?))).collect()
     }
 
-    /// Combines neighbouring registers pairwise, then neighbouring results. For some combiners (`combines_evens_separately`), it
-    /// first reduces the registers at even and at odd positions separately.
+    /// Combines neighbouring registers pairwise, then neighbouring results, and so on. For combiners for which
+    /// `combines_evens_separately` is true, it first reduces the registers at even and at odd positions separately.
     fn reduce_registers(
         &self,
         tiles: &[Tile],
@@ -98,8 +99,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         let evens_separately = combining::combines_evens_separately(combining::single_commutative_op(self.source.body, body));
         let mut size = groups.size;
         while size > 1 {
-            // If even and odd positions are combined separately, the partner of an element is at distance 2 until two elements are
-            // left.
+            // With separate even and odd positions, the partner of an element is at distance 2 until two elements are left.
             let distance = if evens_separately && size > 2 { 2 } else { 1 };
             let left_positions = |count: usize| (0..count).filter(|at| at / distance % 2 == 0);
             let side = |tile: &Tile, offset: usize| gather_slots(tile, left_positions(tile.count()).map(|at| at + offset));
@@ -109,7 +109,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(tiles)
     }
 
-    /// Reduces over lanes. In each step, an element and its partner are combined, and both lanes hold the result.
+    /// Reduces over lanes. Each step combines an element with the element of its partner lane, and both lanes get the result.
     fn reduce_lanes(
         &self,
         tiles: Vec<Tile>,
@@ -128,7 +128,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(tiles.iter().map(|tile| gather_slots(tile, exchange.results.iter().map(|slot| *slot as usize))).collect())
     }
 
-    /// Combines each element with the prefix of its line, in the order of the coordinates or in reverse.
+    /// Executes a scan: combines each element with the prefix of its line, in the order of the coordinates or in reverse.
     fn execute_scan(
         &self,
         tiles: &[Tile],

@@ -1,10 +1,11 @@
-//! Plans for reductions and scans of distributed tiles: which operand slots are combined into which result slot.
+//! Plans for reductions and scans of distributed tiles: for each result slot, the operand slots that the op combines.
 
 use super::distribution::Distribution;
 use tileas::layout::Strides;
 
-/// Maps the operand elements of a reduction to the result elements. The reduction combines the elements that differ by the XOR of
-/// combined bases. The map removes these bases from the coordinate along the reduced dimension, and packs the remaining bits.
+/// The map from the operand elements of a reduction to the result elements. Element numbers are bit vectors, and a layout maps each
+/// register or lane bit to a basis. The reduction combines the elements that differ by an XOR of some bases. The map removes these
+/// bases from the coordinate along the reduced dimension, and packs the remaining bits.
 pub(crate) struct ReductionMap {
     strides: Strides,
     dim: usize,
@@ -15,9 +16,9 @@ pub(crate) struct ReductionMap {
 }
 
 impl ReductionMap {
-    /// Selects the bases along `dim` for removal. A basis that also spans other dimensions is an error.
+    /// Returns the map that removes the bases along `dim`. A basis that also spans other dimensions is an error.
     pub(crate) fn new(shape: &[u32], dim: usize, bases: &[u32]) -> Result<ReductionMap, String> {
-        let strides = Strides::of(shape);
+        let strides = Strides::for_shape(shape);
         let mask = strides.mask(dim);
         let mut removed_bases: Vec<u32> = Vec::new();
         for basis in bases.iter().filter(|basis| **basis & mask != 0) {
@@ -49,7 +50,7 @@ impl ReductionMap {
     }
 }
 
-/// The plan of a reduction over registers: for each result slot, the group of operand slots that it combines.
+/// The plan of a reduction over registers: for each result slot, the group of operand slots that the op combines.
 pub(crate) struct RegisterGroups {
     /// Number of operand slots of each group.
     pub(crate) size: usize,
@@ -57,7 +58,8 @@ pub(crate) struct RegisterGroups {
     pub(crate) slots: Vec<u32>,
 }
 
-/// Plans a reduction over the registers of a thread: groups of registers that differ only along `dim`, in register order.
+/// Plans a reduction over the registers of a thread. A group has the registers whose elements differ only along `dim`, in register
+/// order.
 pub(crate) fn plan_registers(from: &Distribution, to: &Distribution, shape: &[u32], dim: usize) -> Result<RegisterGroups, String> {
     let reduction_map = ReductionMap::new(shape, dim, &from.layout.register)?;
     plan_groups(from, to, &reduction_map)
@@ -93,16 +95,16 @@ fn plan_groups(from: &Distribution, to: &Distribution, reduction_map: &Reduction
 
 /// The plan of a butterfly reduction over lanes.
 pub(crate) struct LaneExchange {
-    /// For each step, the partner slot of each slot. Of two partners, the slot with the lower number belongs to the lower lane.
+    /// For each step, the partner slot of each slot. Of two partners, the slot with the lower number is in the lower lane.
     pub(crate) steps: Vec<Vec<u32>>,
-    /// For each result slot, the slot that holds its element after the last step.
+    /// For each result slot, the slot with its element after the last step.
     pub(crate) results: Vec<u32>,
 }
 
-/// Plans a butterfly over the lanes that differ only along `dim`, highest lane bit first.
+/// Plans a butterfly reduction over the lanes whose elements differ only along `dim`, highest lane bit first.
 pub(crate) fn plan_lanes(from: &Distribution, to: &Distribution, shape: &[u32], dim: usize) -> Result<LaneExchange, String> {
     let reduction_map = ReductionMap::new(shape, dim, &from.layout.lane)?;
-    let mask = Strides::of(shape).mask(dim);
+    let mask = Strides::for_shape(shape).mask(dim);
     let bits = (0..from.layout.lane.len()).rev().filter(|bit| from.layout.lane[*bit] & mask != 0);
     let partner = |bit: usize| (0..from.slot_count()).map(move |slot| (slot ^ from.registers_per_thread << bit) as u32).collect();
     let steps = bits.map(partner).collect();
@@ -113,7 +115,7 @@ pub(crate) fn plan_lanes(from: &Distribution, to: &Distribution, shape: &[u32], 
     }
 }
 
-/// The plan of a scan. A line is the elements of a warp that differ only along the dimension of the scan.
+/// The plan of a scan. A line consists of the elements of a warp that differ only along the dimension of the scan.
 pub(crate) struct ScanLines {
     /// For each coordinate along the dimension, the slots of its elements, one per line.
     pub(crate) steps: Vec<Vec<u32>>,
@@ -121,9 +123,10 @@ pub(crate) struct ScanLines {
     pub(crate) line_coordinates: Vec<(u32, u32)>,
 }
 
-/// Plans a scan along `dim`. It is an error if the operand and the result have different layouts, or if a line spans warps.
+/// Plans a scan along `dim`. Returns an error if the operand and the result have different layouts, or if a line spans several
+/// warps.
 pub(crate) fn plan_scan(from: &Distribution, to: &Distribution, shape: &[u32], dim: usize) -> Result<ScanLines, String> {
-    let strides = Strides::of(shape);
+    let strides = Strides::for_shape(shape);
     if from.layout != to.layout {
         return Err("the layout of the result differs from that of the operand".into());
     }
@@ -171,8 +174,8 @@ mod tests {
     fn registers_are_grouped_by_result_element() {
         let from = Layout { register: vec![1, 32, 2], lane: vec![4, 8, 16, 0, 0], warp: vec![] };
         let from = Distribution::new(&from, 6, 1).unwrap();
-        // The registers hold bits 0 and 1 of the element number, which the reduction of 4x16 along dimension 1 removes, and bit 5,
-        // which is row bit 1. The lanes hold bits 2 to 4.
+        // The registers have bits 0, 1 and 5 of the element number, and the lanes have bits 2 to 4. The reduction of 4x16 along
+        // dimension 1 removes bits 0 and 1. Bit 5 is row bit 1.
         let to = Layout { register: vec![8], lane: vec![1, 2, 4, 0, 0], warp: vec![] };
         let to = Distribution::new(&to, 4, 1).unwrap();
         let groups = plan_registers(&from, &to, &[4, 16], 1).unwrap();

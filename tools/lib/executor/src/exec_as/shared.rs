@@ -28,8 +28,8 @@ pub(crate) struct BufferPlacement {
     pub(crate) depth: usize,
     /// Whether the buffer is in shared memory or in tensor memory.
     pub(crate) space: Space,
-    /// For a buffer that holds half of an operand of a CTA pair: the address of a copy of the peer CTA's half. This CTA's MMA reads
-    /// the peer's half there.
+    /// The address of a copy of the peer CTA's half, for a buffer with half of an operand of a CTA pair. The MMA of this CTA reads
+    /// the peer's half from the copy. Other buffers have the value of `base` here.
     pub(crate) peer_base: usize,
 }
 
@@ -39,7 +39,7 @@ impl BufferPlacement {
     }
 }
 
-/// Returns the bytes of one element in a buffer.
+/// Returns the number of bytes of one element in a buffer.
 pub(super) fn element_bytes(elem: Elem) -> usize {
     elem.bytes() as usize
 }
@@ -55,7 +55,7 @@ pub(crate) fn separate_placements<'a>(buffers: impl Iterator<Item = &'a BufferIn
     buffers.map(place_buffer).collect()
 }
 
-/// Returns the bytes of one stage of a buffer. Tensor memory is an array of bytes, column by column.
+/// Returns the number of bytes of one stage of a buffer. The byte array models tensor memory column by column.
 pub(crate) fn stage_bytes(info: &BufferInfo) -> usize {
     match info.space {
         Space::Shared => info.bytes() as usize,
@@ -63,12 +63,12 @@ pub(crate) fn stage_bytes(info: &BufferInfo) -> usize {
     }
 }
 
-/// Bytes per TMEM column.
+/// Number of bytes of a TMEM column, over all lanes.
 pub(crate) const COLUMN_BYTES: usize = (tensor_memory::LANES * tensor_memory::WORD_BYTES) as usize;
 
 /// Number of consecutive warps that together can access all TMEM lanes.
 const WARPS_OF_ALL_LANES: usize = 4;
-/// Log2 of the limit on the elements of one buffer.
+/// Base-2 logarithm of the maximum number of elements of one buffer.
 const MAX_ELEMENT_BITS: u32 = 24;
 
 /// Returns the offset of each element of a buffer, in elements.
@@ -86,7 +86,7 @@ pub(super) fn element_offsets(info: &BufferInfo) -> Result<Vec<u32>> {
     };
     let basis_offsets: Option<Vec<u32>> = (0..bits).map(|bit| basis_offset(1 << bit)).collect();
     let basis_offsets = basis_offsets.ok_or_else(|| Diagnostic::invalid("RUN076", "an element of a buffer has no offset"))?;
-    Ok((0..1u32 << bits).map(|element| tileas::layout::apply(&basis_offsets, element)).collect())
+    Ok((0..1u32 << bits).map(|element| tileas::layout::xor_of_bases(&basis_offsets, element)).collect())
 }
 
 /// The shared memory and tensor memory of a CTA.
@@ -94,17 +94,17 @@ pub(crate) struct SharedMemory {
     placements: Vec<BufferPlacement>,
     /// For each buffer, the stage that the current op selects.
     selected_stages: Vec<usize>,
-    /// Whether accesses go to the copy of the peer CTA's half of an operand.
+    /// Whether accesses go to the copy of the peer CTA's half of an operand (`BufferPlacement::peer_base`).
     in_peer_half: bool,
     /// The bytes of both memories. The placement of a buffer gives its address in this array.
     data: Vec<u8>,
-    /// For each byte, the number of the buffer through which it was last written, plus 1; 0 if it was never written.
+    /// For each byte, the number of the buffer of the last write, plus 1. 0 if no access wrote the byte.
     writer_buffers: Vec<u16>,
-    /// For each byte, its access history. Empty if the hazard checker is inactive.
+    /// For each byte, its access history. Empty if the race detector is inactive.
     histories: Vec<HistoryIndex>,
     history_table: HistoryTable,
-    /// For each byte, the index of the warp role that wrote it without a fence since, plus 1; 0 without such a write. Empty if the
-    /// hazard checker is inactive.
+    /// For each byte, the index of the warp role that wrote the byte without a later proxy fence, plus 1. Otherwise 0.
+    /// Empty if the race detector is inactive.
     unfenced_roles: Vec<u8>,
 }
 
@@ -126,7 +126,7 @@ impl SharedMemory {
         }
     }
 
-    /// Selects the stage of a buffer that later accesses use.
+    /// Selects the stage that later accesses to a buffer use.
     pub(super) fn select_stage(&mut self, buffer: usize, stage: u64) -> Result<(), String> {
         let depth = self.placements[buffer].depth;
         if stage >= depth as u64 {
@@ -136,7 +136,8 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// Returns the address of a byte in the selected stage of a buffer. The error is an access of `length` bytes beyond the stage.
+    /// Returns the address of a byte in the selected stage of a buffer. Returns a fault if an access of `length` bytes extends
+    /// beyond the stage.
     pub(super) fn address(&self, buffer: usize, byte: usize, length: usize) -> Result<usize, AccessFault> {
         let placement = self.placements[buffer];
         if byte + length > placement.stage_bytes {
@@ -176,13 +177,14 @@ impl SharedMemory {
         self.history_table.history_count()
     }
 
-    /// If the history table is full, removes the histories that no byte refers to.
+    /// If the history table is full, removes the histories to which no byte refers.
     pub(super) fn compact_histories(&mut self) {
         if self.history_table.is_full() {
             self.history_table.compact(std::iter::once(&mut self.histories[..]));
         }
     }
 
+    /// Reads bytes of a buffer. Returns a fault for a race, or for bytes that no access wrote through this buffer.
     pub(super) fn read(
         &mut self,
         buffer: usize,
@@ -208,8 +210,8 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// Writes the data of a copy that completes, and records the write again. The hazard checker checked the write when the copy
-    /// was issued.
+    /// Writes the data of a copy that completes, and records the write again. The race detector checked the write at the issue of
+    /// the copy.
     pub(super) fn complete_copy(&mut self, chunk: &CopyChunk, clock: &HappensBefore) {
         let (start, length) = (chunk.start, chunk.data.len());
         let _ = self.record_access(start, length, chunk.warp, true, clock);
@@ -221,6 +223,7 @@ impl SharedMemory {
         }
     }
 
+    /// Writes bytes of a buffer. Returns a fault for a race.
     pub(super) fn write(
         &mut self,
         buffer: usize,
@@ -237,7 +240,7 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// Records that the current warp role wrote bytes without a proxy fence since.
+    /// Records that the current warp role wrote bytes, which a proxy fence must follow before MMAs or TMA read them.
     fn record_unfenced_write(&mut self, start: usize, length: usize, clock: &HappensBefore) {
         if !self.unfenced_roles.is_empty() {
             self.unfenced_roles[start..start + length].fill(clock.warp_role() as u8 + 1);
@@ -249,7 +252,7 @@ impl SharedMemory {
         self.unfenced_roles.iter_mut().filter(|role| usize::from(**role) == warp_role + 1).for_each(|role| *role = 0);
     }
 
-    /// Checks that no byte of a range was written without a proxy fence since.
+    /// Checks that a proxy fence followed all writes to a range of bytes.
     pub(super) fn check_fenced(&self, start: usize, length: usize) -> Result<(), AccessFault> {
         let roles = self.unfenced_roles[start..start + length].iter().fold(0, |all, role| all | role);
         if roles != 0 { Err(AccessFault::Unfenced) } else { Ok(()) }
@@ -266,21 +269,22 @@ struct BufferTransfer<'a> {
     /// For each slot, the byte offset of its element in the buffer.
     offsets: Vec<usize>,
     element_bytes: usize,
-    /// Registers that one instruction moves.
+    /// Number of registers that one instruction moves.
     width: usize,
 }
 
-/// Returns the bytes of elements as a buffer holds them: a 4-bit element occupies a byte.
+/// Returns the bytes of elements in the format of a buffer: a 4-bit element occupies a byte.
 pub(super) fn buffer_bytes(slots: &Tile) -> Vec<u8> {
     if let Lanes::W8(words) = slots.lanes() { words.clone() } else { to_bytes(slots) }
 }
 
-/// Returns the elements that bytes of a buffer hold.
+/// Returns the elements from their bytes in the format of a buffer.
 pub(super) fn buffer_lanes(elem: Elem, data: Vec<u8>) -> Lanes {
     if elem.bits() == 4 { Lanes::W8(data) } else { from_bytes(elem, &data) }
 }
 
 impl<O: DistributedOp> DistributedProgram<'_, O> {
+    /// Executes a load from or a store to a buffer in shared or tensor memory.
     pub(super) fn shared_access(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         self.begin_op(op, env)?;
         let tile_elements = |id: Id| self.distribution(id).elements.iter().map(|element| u64::from(*element));
@@ -341,8 +345,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         }
     }
 
-    /// Computes the runs of an access for later executions of its op. The first execution has checked the access element by
-    /// element.
+    /// Computes the runs of an access for later executions of its op. The first execution checked the access element by element.
     fn cache_runs(&self, transfer: &BufferTransfer<'_>) {
         let BufferTransfer { op, tile, distribution, ref offsets, element_bytes, width, .. } = *transfer;
         let is_store = self.source.body.ops[op].results.first() != Some(&tile);
@@ -351,7 +354,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         self.access_runs[op.0 as usize][0].get_or_init(|| AccessRuns::new(accesses, offsets.len(), element_bytes));
     }
 
-    /// Loads with the cached runs of the op. Returns `None` if there are none yet, or on a fault.
+    /// Loads with the cached runs of the op. Returns `None` if the op has no cached runs yet, or if the access is a fault.
     fn load_cached(&self, op: OpId, buffer: Buffer, env: &mut Env<'_>) -> Option<Vec<u8>> {
         let runs = self.access_runs[op.0 as usize][0].get()?;
         runs.read(buffer.0 as usize, self.hazards(env)).ok()
@@ -363,14 +366,14 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         self.single_result(op, Tile::new(self.distribution(result).shape(), elem, buffer_lanes(elem, data)))
     }
 
-    /// Stores with the cached runs of the op. Returns false if there are none yet, or on a fault.
+    /// Stores with the cached runs of the op. Returns false if the op has no cached runs yet, or if the access is a fault.
     fn store_cached(&self, op: OpId, buffer: Buffer, slots: &Tile, env: &mut Env<'_>) -> bool {
         let Some(runs) = self.access_runs[op.0 as usize][0].get() else { return false };
         runs.write(buffer.0 as usize, &buffer_bytes(slots), self.hazards(env)).is_ok()
     }
 
     /// Multiplies each row of an accumulator in tensor memory by a factor. Each thread multiplies its elements of a row by its copy
-    /// of the factor. With `zero_init`, the elements count as zero.
+    /// of the factor. With `zero_init`, the old elements are zero.
     pub(super) fn tmem_scale(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let Op::TmemScale { by, buffer, zero_init, atom, .. } = kind else { unreachable!("handles scaled accumulators only") };
         self.begin_op(op, env)?;
@@ -404,12 +407,12 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(Results::new())
     }
 
-    /// Returns for each slot of a tile the element of a TMEM buffer that it holds. It is an error if a warp cannot access the TMEM
-    /// lane of an element.
+    /// Returns for each slot of a tile the corresponding element of a TMEM buffer. Returns an error if a warp cannot access the
+    /// TMEM lane of an element.
     fn tmem_elements(&self, op: OpId, tile: Id, buffer: Buffer, from: u32, env: &Env<'_>) -> Result<std::vec::IntoIter<u64>> {
         let missing = || self.invalid_op(op, format!("names a part of {buffer} that does not exist"));
         let info = self.source.attrs.buffers.get(buffer).ok_or_else(missing)?;
-        let slice = TmemSlice::of(&info.shape, self.ty(tile).shape(), from).ok_or_else(missing)?;
+        let slice = TmemSlice::from_extents(&info.shape, self.ty(tile).shape(), from).ok_or_else(missing)?;
         let first_warp = self.source.warp_roles.get(env.state.warp_role).map_or(0, |warp_role| warp_role.first_warp);
         let distribution = self.distribution(tile);
         let element = |slot: usize| {
@@ -426,8 +429,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok((0..distribution.slot_count()).map(element).collect::<Result<Vec<u64>>>()?.into_iter())
     }
 
-    /// Returns the registers that one instruction of a buffer access moves. The result for `ldmatrix` atoms is 1, because each
-    /// register has its own address.
+    /// Returns the number of registers that one instruction of a buffer access moves. The result for `ldmatrix` atoms is 1, because
+    /// each register has its own address.
     fn access_width(&self, op: OpId, atom: CopyAtom, buffer: Buffer, tile: Id) -> Result<usize> {
         let distribution = self.distribution(tile);
         let outcome = match atom {
@@ -439,7 +442,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(1)
     }
 
-    /// Returns the registers that one instruction of a vector atom moves.
+    /// Returns the number of registers that one instruction of a vector atom moves.
     pub(super) fn vector_width(&self, op: OpId, atom: CopyAtom) -> Result<usize> {
         match atom {
             CopyAtom::Vector { vector_bits } if vector_bits <= 7 => Ok(1 << vector_bits),
@@ -451,7 +454,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         &self.source.attrs.buffers[buffer]
     }
 
-    /// Prepares a load or store. `elements` yields for each register of each thread the number of the buffer element that it holds.
+    /// Returns the offsets of a load or store. `elements` yields for each register of each thread the number of its buffer element.
     fn buffer_transfer(
         &self,
         op: OpId,
@@ -485,7 +488,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(BufferTransfer { op, buffer, tile, distribution, offsets: byte_offsets, element_bytes: size, width })
     }
 
-    /// Checks that the elements of a vector are contiguous in the buffer, and that its address is aligned to its size.
+    /// Checks that the elements of a vector are contiguous in the buffer, and that the address of the vector is aligned to its
+    /// size.
     fn check_vector(&self, transfer: &BufferTransfer<'_>, first: usize) -> Result<()> {
         let BufferTransfer { op, buffer, element_bytes, width, .. } = *transfer;
         let offsets = &transfer.offsets[first..first + width];
@@ -503,8 +507,10 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
     }
 
     /// Checks that a layout matches the fragment of `ldmatrix`: eight rows of 16 bytes, four bytes per register, four lanes per
-    /// row. In a transposed fragment, the registers of a word and the two lowest lane bits select the row, and the other lane bits
-    /// select the element of the row. Transposed 8-bit elements move in pairs, and a register bit selects the byte of a pair.
+    /// row.
+    ///
+    /// In a transposed fragment, the registers of a word and the two lowest lane bits select the row. The other lane bits select
+    /// the element of the row. Transposed 8-bit elements move in pairs, and a register bit selects the byte of a pair.
     fn check_matrices(&self, buffer: Buffer, distribution: &Distribution, trans: bool) -> Result<(), String> {
         let offsets = self.element_offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not define")?;
         let size = element_bytes(self.buffer_info(buffer).elem);
@@ -536,9 +542,10 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(())
     }
 
-    /// Checks that a layout matches the fragment of the `ldmatrix` that transposes bytes. A register holds a byte of four rows.
-    /// Four lanes hold a byte of sixteen rows, and eight groups of four lanes hold eight bytes of each row. The second of two
-    /// registers that one instruction loads holds the other eight bytes of the row.
+    /// Checks that a layout matches the fragment of the `ldmatrix` that transposes bytes.
+    ///
+    /// A register has a byte of four rows. Four lanes have a byte of sixteen rows, and eight groups of four lanes have eight bytes
+    /// of each row. One instruction loads two registers. The second register has the other eight bytes of the row.
     fn check_byte_matrices(&self, buffer: Buffer, distribution: &Distribution) -> Result<(), String> {
         let offsets = self.element_offsets.get(buffer.0 as usize).ok_or("names a buffer that the function does not define")?;
         if element_bytes(self.buffer_info(buffer).elem) != 1 {
@@ -558,7 +565,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(())
     }
 
-    /// Stores the slots of a tile. Only the leader of the threads that hold the same elements writes them.
+    /// Stores the slots of a tile. Of the threads with equal elements, only the leader writes.
     fn store_to_buffer(&self, transfer: &BufferTransfer<'_>, slots: &Tile, env: &mut Env<'_>) -> Result<Results> {
         let BufferTransfer { op, buffer, distribution, element_bytes, width, .. } = *transfer;
         let data = buffer_bytes(slots);
@@ -585,7 +592,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         self.load_result(op, transfer.tile, data)
     }
 
-    /// Returns the source location of an op for a message; empty if it is unknown.
+    /// Returns the source location of an op for a message. Empty if the location is unknown.
     fn location_text(&self, op: OpId) -> String {
         let position = self.source.debug.position(self.source.body.ops[op].loc);
         position.map_or(String::new(), |(file, line, column)| format!(" at {file}:{line}:{column}"))

@@ -1,7 +1,8 @@
-//! Executes `.sched` programs: `.as` ops with the memory placement and barriers that the scheduler chose.
+//! Executes `.sched` programs: `.as` ops with the buffer placement and the barriers of the scheduler.
 //!
-//! Programs before phase `materialize`, the last phase, may lack barriers; the threads run in lockstep. Programs before phase
-//! `alloc` have no buffer addresses; the executor places the buffers without overlap.
+//! The scheduler has several phases, and its output after each phase is a `.sched` program. Before the last phase `materialize`, a
+//! program may lack barriers, so the threads run in lockstep. Before phase `alloc`, buffers have no addresses, so the executor
+//! places the buffers without overlap.
 
 use crate::exec_as::{
     BarrierSide, BufferPlacement, COLUMN_BYTES, DistributedOp, OpClass, PipelineConfig, SourceFunction, WarpRole,
@@ -26,7 +27,8 @@ impl DistributedOp for Op {
             Op::PipelineCommit { pipeline, stage } => arrive_at_pipeline(*pipeline, *stage, BarrierSide::Full),
             Op::PipelineRelease { pipeline, stage } => arrive_at_pipeline(*pipeline, *stage, BarrierSide::Empty),
             Op::AsyncFence {} => OpClass::Fence,
-            // The executor frees an allocation when its region ends, and tile blocks print one after another.
+            // These ops do nothing. Reason: the executor frees an allocation when its region ends, and tile blocks print one after
+            // another.
             Op::Free { .. } | Op::PrintLock {} | Op::PrintStage { .. } => OpClass::Nothing,
         }
     }
@@ -41,7 +43,7 @@ fn arrive_at_pipeline<'a>(pipeline: Pipeline, stage: Option<Value>, side: Barrie
     OpClass::ArriveAtPipeline { pipeline: pipeline.0 as usize, stage, side }
 }
 
-/// Returns a function with the placement of its buffers.
+/// Returns a function of `.sched` with the placement of its buffers, its warp roles and its pipelines.
 pub(crate) fn source_function<'a>(
     module: &'a Module,
     function: &'a Function,
@@ -50,7 +52,7 @@ pub(crate) fn source_function<'a>(
 ) -> SourceFunction<'a, Op> {
     let attrs = &function.attrs;
     let buffers = attrs.program.buffers.values();
-    // The CTA's memory holds shared memory first, then tensor memory.
+    // The executor keeps shared memory and tensor memory of a CTA in one byte array: shared memory first, then tensor memory.
     let tmem_base = (attrs.shared_bytes as usize).next_multiple_of(COLUMN_BYTES);
     let mut placements: Vec<BufferPlacement> = match phase.has_placements() {
         false => separate_placements(buffers),
@@ -92,9 +94,10 @@ pub(crate) fn source_function<'a>(
     }
 }
 
-/// Returns the configuration of a pipeline for one CTA. Multicast bytes from a peer count as an arrival of the peer. In a CTA-pair
-/// MMA (`cta_group::2`), each CTA computes its half when the operands of both CTAs have arrived and both CTAs have loaded the
-/// previous accumulator. The completion of the MMA signals both CTAs.
+/// Returns the configuration of a pipeline for one CTA. Multicast bytes from a peer count as an arrival of the peer.
+///
+/// For a CTA-pair MMA (`cta_group::2`), each CTA computes its half of the result. The CTA starts when the operands of both CTAs
+/// have arrived and both CTAs have loaded the previous accumulator. The completion of the MMA signals both CTAs.
 fn pipeline_config(attrs: &FunctionAttrs, info: &PipelineInfo) -> PipelineConfig {
     let of_cta_pair = attrs.is_of_cta_pair(info);
     let ctas = if of_cta_pair { attrs.cooperating_ctas() } else { attrs.releasing_ctas(info) };

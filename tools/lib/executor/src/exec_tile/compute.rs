@@ -1,4 +1,4 @@
-//! Ops whose operands and results are tiles: element-wise ops, ops that move elements, and MMAs.
+//! Executes ops of `.tile` whose operands and results are tiles: element-wise ops, ops that rearrange elements, and MMAs.
 
 use super::TileProgram;
 use crate::exec::Env;
@@ -10,7 +10,7 @@ use numerics::arith::{Binary, Compare, Convert, Fma, Unary};
 use tileir::Op;
 use tileir::enums::ComparisonOrdering;
 
-/// An element-wise op with its operands. The operation is that of the core dialect.
+/// An element-wise op of Tile IR, with the corresponding operation of the core dialect and its operands.
 pub(super) enum Elementwise {
     Unary(Unary, Id),
     Binary(Binary, Id, Id),
@@ -23,7 +23,7 @@ pub(super) enum Elementwise {
     Retype(Id),
 }
 
-/// Translates an element-wise op. Returns `None` for other ops.
+/// Translates an element-wise op to the core dialect. Returns `None` for other ops.
 pub(super) fn elementwise(op: &Op) -> Option<Elementwise> {
     Some(match *op {
         Op::PtrToInt { source } | Op::IntToPtr { source } | Op::PtrToPtr { source } => Elementwise::Retype(source),
@@ -131,12 +131,13 @@ impl TileProgram<'_> {
         })
     }
 
-    /// Executes ops that move elements without arithmetic. Returns `None` for other ops.
+    /// Executes an op that rearranges elements without arithmetic. Returns `None` for other ops.
     pub(super) fn rearrange(&self, op: OpId, kind: &Op, env: &Env<'_>) -> Result<Option<Tile>> {
         self.rearrange_with(op, kind, env, Tile::clone)
     }
 
-    /// Like `rearrange`, but on the tiles that `map_operand` returns for the operands. `pack` and `unpack` ignore `map_operand`.
+    /// Executes an op as [`TileProgram::rearrange`] does, but on the tiles that `map_operand` returns for the operands. `pack` and
+    /// `unpack` ignore `map_operand`.
     pub(super) fn rearrange_with(
         &self,
         op: OpId,
@@ -177,6 +178,7 @@ impl TileProgram<'_> {
         }))
     }
 
+    /// Executes an MMA.
     pub(super) fn mma(&self, kind: &Op, env: &Env<'_>) -> Tile {
         match *kind {
             Op::MmaF { lhs, rhs, acc, .. } => mma::float_mma(env.tile(lhs), env.tile(rhs), env.tile(acc)),

@@ -1,11 +1,11 @@
-//! Ops with memory effects: loads, stores, atomics, tokens and allocations.
+//! Executes ops of `.tile` with memory effects: loads, stores, atomics, tokens and allocations.
 
 use super::{TileProgram, tile_result};
 use crate::exec::access::{self, AccessAttrs, AccessRequest};
 use crate::exec::{Env, Results};
+use crate::kernel_memory::START_TOKEN;
 use crate::tile::{Tile, memory_bits};
 use crate::value::Value;
-use crate::world::START_TOKEN;
 use base::diag::Result;
 use base::{Op as OpId, Value as Id};
 use core_dialect::core_ops::Fact;
@@ -16,33 +16,33 @@ use tileir::{Attribute, Op};
 
 impl TileProgram<'_> {
     /// Executes a memory op. Returns `None` for other ops.
-    pub(super) fn memory_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Option<Results>> {
-        if let Some((request, access_attrs)) = self.request(op, kind, env) {
+    pub(super) fn execute_memory_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Option<Results>> {
+        if let Some((request, access_attrs)) = self.access_request(op, kind, env) {
             return access::perform(request, access_attrs, env).map(Some);
         }
         Ok(Some(match kind {
             Op::MakeToken {} => smallvec![Value::Token(START_TOKEN)],
             Op::JoinTokens { tokens } => {
                 let tokens: Vec<_> = tokens.iter().map(|id| env.token(Some(*id))).collect();
-                smallvec![Value::Token(env.world.join_tokens(&tokens))]
+                smallvec![Value::Token(env.kernel_memory.join_tokens(&tokens))]
             }
-            // Only one grid runs at a time, and every pointer to an address refers to the same memory. So these ops wait for
-            // nothing.
+            // Only one grid runs at a time, and equal addresses always mean the same memory. Therefore these ops only return their
+            // token.
             Op::GdcWaitTko { token } | Op::GdcLaunchDependentsTko { token } => smallvec![Value::Token(env.token(*token))],
             Op::MemoryFenceAliasTko { token } => smallvec![Value::Token(env.token(Some(*token)))],
             Op::Alloca { num_elem, alignment, .. } => {
                 let (_, elem) = self.result_type(op);
                 let Elem::Ptr { pointee, .. } = elem else { unreachable!("the verifier guarantees that the result is a pointer") };
                 let bytes = (*num_elem as u64).saturating_mul(memory_bits(pointee).into()).div_ceil(8);
-                let address = env.world.allocate(bytes, *alignment as u64)?;
+                let address = env.kernel_memory.allocate(bytes, *alignment as u64)?;
                 return tile_result(Tile::scalar(elem, address)).map(Some);
             }
             _ => return Ok(None),
         }))
     }
 
-    /// Returns the memory access that an op performs, or `None` for other ops.
-    pub(super) fn request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(AccessRequest<'a>, AccessAttrs)> {
+    /// Returns the memory access that an op performs. `None` if the op does not access memory.
+    pub(super) fn access_request<'a>(&self, op: OpId, kind: &'a Op, env: &Env<'_>) -> Option<(AccessRequest<'a>, AccessAttrs)> {
         let tile_of = |id: &Id| env.tile(*id).clone();
         let optional_tile = |id: &Option<Id>| id.map(|id| env.tile(id).clone());
         let tiles = |ids: &[Id]| ids.iter().map(|id| env.tile(*id).clone()).collect::<Vec<Tile>>();
@@ -83,7 +83,7 @@ impl TileProgram<'_> {
                 let request = AccessRequest::ReduceView { tile: tile_of(value), view, index, in_bounds: inbounds, mode: *mode };
                 (request, access_attrs(token, memory_ordering, Some(*memory_scope)))
             }
-            // The executor models one device, so a multicast load, which reduces over devices, is a plain load.
+            // A multicast load reduces over devices. The executor models one device, so the load is a plain load.
             Op::MultimemLoadReduceViewTko { memory_ordering, memory_scope, inbounds, view, index, token, .. } => {
                 let request = AccessRequest::LoadView { view: env.view(*view), index: tiles(index), in_bounds: inbounds };
                 (request, access_attrs(token, memory_ordering, *memory_scope))
@@ -113,6 +113,7 @@ impl TileProgram<'_> {
     }
 }
 
+/// Returns the fact that the predicate of an `assume` states. `None` for predicates that `--check=assume` does not check.
 pub(super) fn fact_of_predicate(predicate: &Attribute) -> Option<Fact> {
     match predicate {
         Attribute::DivBy { divisor, every, along } => Some(Fact::DivBy { divisor: *divisor, every: *every, along: *along }),

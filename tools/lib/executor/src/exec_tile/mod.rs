@@ -1,4 +1,4 @@
-//! Executes `.tile` programs (Tile IR). This execution defines the semantics of a program.
+//! Executes `.tile` programs (Tile IR). This execution is the reference with which tests compare all later stages.
 
 mod compute;
 mod memory;
@@ -27,11 +27,11 @@ pub(crate) struct TileProgram<'a> {
     module: &'a Module,
     pub(crate) function: &'a Function,
     debug: &'a DebugInfo,
-    /// The value of each constant op, by op number; `None` for other ops.
+    /// The value of each constant op, by op number. `None` for other ops.
     constants: Vec<Option<Tile>>,
     /// Addresses of the module's globals, by name.
     globals: BTreeMap<String, u64>,
-    /// The `assume` ops whose results are used only as strides of tensor views.
+    /// The `assume` ops whose results are only strides of tensor views. The checks of these assumptions take place at the view.
     stride_assumes: BTreeSet<OpId>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> TileProgram<'a> {
         program
     }
 
-    /// Returns the value of an op if it is a constant.
+    /// Returns the value of a constant op. `None` for other ops.
     fn constant_tile(&self, op: OpId, kind: &Op) -> Option<Tile> {
         let Op::Constant { value } = kind else { return None };
         let ty = *self.function.body.ty(self.function.body.result(op));
@@ -60,8 +60,9 @@ impl<'a> TileProgram<'a> {
         })
     }
 
-    /// Returns whether tile blocks may synchronise or observe each other's writes. If so, they must run in turns.
-    pub(crate) fn synchronises(&self) -> bool {
+    /// Returns whether a tile block may synchronise with another tile block or read its writes. If so, tile blocks must run in
+    /// turns.
+    pub(crate) fn may_synchronise(&self) -> bool {
         use core_dialect::memory::MemoryOrdering::Weak;
         self.function.body.walk(self.function.region).into_iter().any(|op| match &self.function.body.ops[op].kind {
             Op::AtomicCASTko { .. }
@@ -149,12 +150,12 @@ impl Program for TileProgram<'_> {
 
     fn execute(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let results = self.execute_op(op, env)?;
-        if env.world.checks(Check::Padding) { self.follow_undetermined(op, results, env) } else { Ok(results) }
+        if env.kernel_memory.checks(Check::Padding) { self.track_undetermined(op, results, env) } else { Ok(results) }
     }
 }
 
 impl TileProgram<'_> {
-    /// Executes an op without tracking undetermined elements.
+    /// Executes an op. Does not track undetermined elements.
     fn execute_op(&self, op: OpId, env: &mut Env<'_>) -> Result<Results> {
         let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
         if let Op::DivI { rhs, .. } | Op::RemI { rhs, .. } = kind {
@@ -207,8 +208,8 @@ impl TileProgram<'_> {
             | Op::MakeStridedView { .. }
             | Op::MakeGatherScatterView { .. }
             | Op::GetTensorShape { .. }
-            | Op::GetIndexSpaceShape { .. } => self.view_op(op, kind, env),
-            _ => self.memory_op(op, kind, env)?.ok_or_else(|| {
+            | Op::GetIndexSpaceShape { .. } => self.execute_view_op(op, kind, env),
+            _ => self.execute_memory_op(op, kind, env)?.ok_or_else(|| {
                 let name = kind.mnemonic();
                 Diagnostic::unsupported("RUN031", format!("'{name}' is not supported"))
             }),
@@ -216,7 +217,7 @@ impl TileProgram<'_> {
     }
 }
 
-/// Returns an integer scalar of the given type: the type of an extent or an index.
+/// Returns an extent or an index as a scalar tile of the type `ty`.
 fn integer_tile(ty: &Type, value: i64) -> Tile {
     let scalar = ty.tile().and_then(|(element, _)| element.scalar()).unwrap_or(Scalar::I64);
     Tile::scalar(Elem::Scalar(scalar), value as u64 & scalar.mask())

@@ -1,4 +1,4 @@
-//! Deferred checks of `assume` ops on strides; see [`stride_assumptions`].
+//! Deferred checks of `assume` ops on strides of tensor views. [`stride_assumptions`] explains why the checks are deferred.
 
 use super::{TileProgram, memory};
 use crate::check::stride_assumptions::{self, StrideUse};
@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use tileir::types::DYNAMIC;
 use tileir::{Op, Type, TypeId};
 
+/// Returns the use of an op's operands as strides of a tensor view.
 fn stride_use(op: &Op) -> StrideUse<'_> {
     match op {
         Op::Assume { value, .. } => StrideUse::Assume(*value),
@@ -19,7 +20,7 @@ fn stride_use(op: &Op) -> StrideUse<'_> {
     }
 }
 
-/// Returns the `assume` ops whose results are used only as strides of tensor views.
+/// Returns the `assume` ops whose results are only strides of tensor views.
 pub(super) fn stride_only_assumes(body: &Body<Op, TypeId>) -> BTreeSet<OpId> {
     stride_assumptions::stride_only_assumes(body, stride_use)
 }
@@ -27,7 +28,7 @@ pub(super) fn stride_only_assumes(body: &Body<Op, TypeId>) -> BTreeSet<OpId> {
 impl TileProgram<'_> {
     /// Reports violated assumptions about strides of dimensions with more than one element.
     pub(super) fn check_strides(&self, op: OpId, strides: &[Id], sizes: &[i64], env: &mut Env<'_>) {
-        if self.stride_assumes.is_empty() || !env.world.checks(Check::Assume) {
+        if self.stride_assumes.is_empty() || !env.kernel_memory.checks(Check::Assume) {
             return;
         }
         let Type::TensorView { strides: stride_types, .. } = self.ty(self.function.body.result(op)) else { return };
@@ -41,7 +42,7 @@ impl TileProgram<'_> {
                     && let Some(violation) =
                         memory::fact_of_predicate(predicate).and_then(|fact| assume::violation(&fact, env.tile(value)))
                 {
-                    env.world.report(Check::Assume, node.loc, format!("an assumption does not hold: {violation}"));
+                    env.kernel_memory.report(Check::Assume, node.loc, format!("an assumption does not hold: {violation}"));
                 }
             }
         }

@@ -1,6 +1,7 @@
-//! Tracks elements that a load without padding leaves undetermined, because they are outside the tensor or masked out.
+//! The check `--check=padding`: tracks elements that a load without padding leaves undetermined. Such elements are outside the
+//! tensor or masked out.
 //!
-//! A program may compute with undetermined elements as long as it does not use the results: cuTile programs load, compute and store
+//! A program may compute with undetermined elements, but must not use the results. Example: cuTile programs load, compute and store
 //! tiles that extend over an edge of the tensor. A use is a store inside a tensor, an address, a mask, a branch or a printed value.
 
 use super::{TileProgram, compute};
@@ -17,10 +18,10 @@ use tileir::Op;
 use tileir::enums::Direction;
 
 impl TileProgram<'_> {
-    /// Reports an executed op that uses undetermined elements. Returns its results with their undetermined elements recorded.
-    pub(super) fn follow_undetermined(&self, op: OpId, mut results: Results, env: &mut Env<'_>) -> Result<Results> {
+    /// Reports an executed op that uses undetermined elements. Returns its results with a mask of their undetermined elements.
+    pub(super) fn track_undetermined(&self, op: OpId, mut results: Results, env: &mut Env<'_>) -> Result<Results> {
         let (kind, loc) = (&self.function.body.ops[op].kind, self.function.body.ops[op].loc);
-        let Some((request, _)) = self.request(op, kind, env) else {
+        let Some((request, _)) = self.access_request(op, kind, env) else {
             let is_affected = |id: &Id| matches!(env.value(*id), Value::Tile(tile) if tile.undetermined().is_some());
             if !kind.operands().iter().any(is_affected) {
                 return Ok(results);
@@ -51,7 +52,7 @@ impl TileProgram<'_> {
         Ok(results)
     }
 
-    /// Returns the undetermined elements of a result, or `None` for ops that are not tracked.
+    /// Returns the mask of the undetermined elements of a result. `None` for ops that the check does not track.
     fn undetermined_of_result(
         &self,
         op: OpId,
@@ -73,8 +74,8 @@ impl TileProgram<'_> {
             return Ok(Some((0..count).map(is_result_undetermined).collect()));
         }
         Ok(match kind {
-            // The results are not tracked: their elements have another width, so an element may share bytes with several operand
-            // elements.
+            // The check does not track these results. Reason: their elements have another width, so an element may consist of bytes
+            // of several operand elements.
             Op::Pack { .. } | Op::Unpack { .. } => None,
             Op::MmaF { lhs, rhs, acc, .. } | Op::MmaI { lhs, rhs, acc, .. } | Op::MmaFScaled { lhs, rhs, acc, .. } => {
                 Some(undetermined_of_matmul([env.tile(*lhs), env.tile(*rhs), env.tile(*acc)]))
@@ -94,17 +95,19 @@ fn mask_of(tile: &Tile) -> Vec<bool> {
     tile.lanes().iter().map(|bit| bit & 1 == 1).collect()
 }
 
-/// Returns the index of an element in an operand. In a reduction body, an operand with one element stands for a tile of copies.
+/// Returns the index in an operand for element `at` of the result. In a reduction body, the element of a scalar operand belongs to
+/// all elements of the result.
 fn element_index(tile: &Tile, at: usize) -> usize {
     if tile.count() == 1 { 0 } else { at }
 }
 
-/// Returns whether an element of an operand is undetermined.
+/// Returns whether the operand element for element `at` of the result is undetermined.
 fn is_undetermined(tile: &Tile, at: usize) -> bool {
     tile.undetermined().is_some_and(|mask| mask[element_index(tile, at)])
 }
 
-/// Returns the undetermined elements of an MMA result. An element depends on a row of `lhs` and a column of `rhs`.
+/// Returns the mask of the undetermined elements of an MMA result. An element depends on a row of `lhs`, a column of `rhs` and the
+/// element of `acc`.
 fn undetermined_of_matmul([lhs, rhs, acc]: [&Tile; 3]) -> Vec<bool> {
     let rank = acc.shape.len();
     let [rows, columns, depth] = [acc.shape[rank - 2], acc.shape[rank - 1], lhs.shape[rank - 1]].map(|extent| extent as usize);
@@ -120,8 +123,8 @@ fn undetermined_of_matmul([lhs, rhs, acc]: [&Tile; 3]) -> Vec<bool> {
     (0..acc.count()).map(is_result_undetermined).collect()
 }
 
-/// Returns the undetermined elements of a reduction or scan. An element depends on all elements of its line along `dim`, or, in a
-/// scan, on the elements up to its own.
+/// Returns the mask of the undetermined elements of the result of a reduction or scan. An element of a reduction depends on all
+/// elements of its line along `dim`. An element of a scan depends on the elements of its line up to its own position.
 fn undetermined_of_reduction(operands: &[Id], dim: usize, scan: Option<Direction>, count: usize, env: &Env<'_>) -> Vec<bool> {
     let shape = env.tile(operands[0]).shape.clone();
     let (line_length, inner) = (shape[dim] as usize, shape[dim + 1..].iter().map(|extent| *extent as usize).product::<usize>());
@@ -166,7 +169,7 @@ fn uses_undetermined(request: &AccessRequest<'_>) -> bool {
     }
 }
 
-/// Returns the elements that a load leaves undetermined.
+/// Returns the mask of the elements that a load leaves undetermined.
 fn undetermined_after_load(request: &AccessRequest<'_>) -> Option<Vec<bool>> {
     match request {
         AccessRequest::LoadView { view, index, .. } if view.padding.is_none() => access::elements_outside(view, index),

@@ -1,4 +1,4 @@
-//! Ops that create or query tensor views and the partition, strided and gather views over them.
+//! Executes ops of `.tile` that create tensor views, or partition, strided and gather views of them, or return their extents.
 
 use super::{TileProgram, integer_tile};
 use crate::exec::{Env, Results};
@@ -12,7 +12,8 @@ use tileir::types::DYNAMIC;
 use tileir::{Op, Type};
 
 impl TileProgram<'_> {
-    pub(super) fn view_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
+    /// Executes a view op.
+    pub(super) fn execute_view_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         Ok(match kind {
             Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => {
                 let tensor = self.make_tensor(op, *base, dynamic_shape, dynamic_strides, env);

@@ -1,9 +1,9 @@
 //! Reductions and scans along one dimension, with any combiner body. A line is a set of elements that differ only along that
 //! dimension.
 //!
-//! A reduction combines neighbours pairwise, then neighbouring results: a fixed order that associativity permits and that bounds
-//! error growth. The elements with the lower indices are the left argument of the body. A scan is sequential, with the prefix on
-//! the left. The identity is never combined, because extents are at least 1.
+//! A reduction combines neighbours pairwise, then neighbouring results, and so on. Reason: associativity permits this fixed order,
+//! and rounding errors grow slowly in it. The elements with the lower indices are the left argument of the body. A scan is
+//! sequential, and the prefix is the left argument. The identity is never an argument, because extents are at least 1.
 
 use super::Tile;
 use base::diag::Result;
@@ -11,11 +11,12 @@ use core_dialect::tile::{Elem, Shape, element_count};
 use numerics::arith::{Lanes, Word};
 use numerics::each_lanes;
 
-/// Evaluates the body for many elements at once. Its arguments are one-dimensional tiles, a left and a right one per operand (for a
-/// scan, the prefix and the elements). Its results are one tile per operand.
+/// Evaluates the body for many pairs of elements at once. The arguments are one-dimensional tiles, a left and a right tile per
+/// operand (for a scan, the prefix and the elements). The results are one tile per operand.
 pub(crate) type Combiner<'a> = &'a mut dyn FnMut(Vec<Tile>) -> Result<Vec<Tile>>;
 
-/// The element counts of a shape before a dimension, along it and after it.
+/// The shape of a tile relative to one dimension: the number of elements of the dimensions before it (`outer`), its extent
+/// (`along`), and the number of elements of the dimensions after it (`inner`).
 #[derive(Clone, Copy)]
 struct AxisExtents {
     outer: usize,
@@ -27,7 +28,7 @@ impl AxisExtents {
     fn new(shape: &[u32], dim: usize) -> AxisExtents {
         AxisExtents { outer: element_count(&shape[..dim]), along: shape[dim] as usize, inner: element_count(&shape[dim + 1..]) }
     }
-    /// Extracts the elements at the given positions along the dimension.
+    /// Returns the elements at the given positions along the dimension.
     fn gather_positions(self, lanes: &Lanes, positions: impl Iterator<Item = usize> + Clone) -> Lanes {
         fn copy<W: Word>(words: &[W], extents: AxisExtents, positions: impl Iterator<Item = usize> + Clone) -> Lanes {
             let mut out = Vec::new();
@@ -42,11 +43,12 @@ impl AxisExtents {
     }
 }
 
+/// Returns a one-dimensional tile.
 fn flat_tile(elem: Elem, lanes: Lanes) -> Tile {
     Tile::new(Shape::from_slice(&[lanes.len() as u32]), elem, lanes)
 }
 
-/// The pairing of elements within a line.
+/// The elements of a line that a step of a reduction combines.
 #[derive(Clone, Copy)]
 pub(crate) enum Pairing {
     /// Adjacent elements.
@@ -55,7 +57,7 @@ pub(crate) enum Pairing {
     Halves,
 }
 
-/// Reduces tiles along a dimension, which the results lack. `pairing` selects the combined elements of each step.
+/// Reduces tiles along a dimension. The results do not have this dimension. `pairing` selects the combined elements of each step.
 pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairing, body: Combiner<'_>) -> Result<Vec<Tile>> {
     let mut extents = AxisExtents::new(&operands[0].shape, dim);
     let mut shape = operands[0].shape.clone();
@@ -105,8 +107,8 @@ pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Combiner<
     Ok(results.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
 }
 
-/// A scan in another order that associativity permits (Hillis-Steele): each element is combined with the element at distance 1,
-/// then with the elements at distances 2, 4 and so on.
+/// Scans tiles in another order that associativity permits (Hillis-Steele). The steps combine each element with the element at
+/// distance 1, then at distances 2, 4 and so on.
 pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, body: Combiner<'_>) -> Result<Vec<Tile>> {
     let extents = AxisExtents::new(&operands[0].shape, dim);
     let mut lanes_of_operands: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
@@ -130,7 +132,7 @@ pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, bod
     Ok(lanes_of_operands.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
 }
 
-/// Returns for each line the sum of the magnitudes of its finite elements; zero for non-float types.
+/// Returns for each line the sum of the magnitudes of its finite elements. Zero for non-float types.
 pub(crate) fn magnitudes(tile: &Tile, dim: usize) -> Vec<f64> {
     let extents = AxisExtents::new(&tile.shape, dim);
     let mut accumulators = vec![0.0; extents.outer * extents.inner];
@@ -143,10 +145,10 @@ pub(crate) fn magnitudes(tile: &Tile, dim: usize) -> Vec<f64> {
     accumulators
 }
 
-/// Writes the elements at the given positions along the dimension.
+/// Writes `from` to the elements of `to` at the given positions along the dimension.
 fn write_slice(to: &mut Lanes, from: &Lanes, extents: AxisExtents, positions: std::ops::Range<usize>) {
     fn copy<W: Word>(to: &mut [W], from: &Lanes, extents: AxisExtents, positions: std::ops::Range<usize>) {
-        let from = W::of(from).expect("a body's results have the types of its operands");
+        let from = W::words_of(from).expect("a body's results have the types of its operands");
         let run = positions.len() * extents.inner;
         for block in 0..extents.outer {
             let start = (block * extents.along + positions.start) * extents.inner;

@@ -1,12 +1,13 @@
-//! MMA arithmetic. The sum over k runs in order from the accumulator. Floats narrower than f64 use f32 and round each product and
-//! each sum; a narrower accumulator is rounded once at the end. Integers wrap.
+//! MMA arithmetic. Each sum starts with the element of the accumulator and adds one product for each k, in increasing order. Floats
+//! narrower than f64 use f32 arithmetic, which rounds each product and each sum. An accumulator narrower than f32 is rounded once
+//! at the end. Integers wrap.
 
 use super::Tile;
 use core_dialect::tile::Elem;
 use numerics::Scalar;
 use numerics::arith::{Convert, Lanes, Rounding, Signedness};
 
-/// Extents of an MMA. The batch extent is 1 for two-dimensional tiles.
+/// The extents of an MMA. The batch extent is 1 for two-dimensional tiles.
 struct Extents {
     batch: usize,
     m: usize,
@@ -44,9 +45,9 @@ impl AccumulatorElement for i32 {
     }
 }
 
-/// Computes `c += a b` for each matrix of the batch, with the widest vectors that the host has. The result does not depend on the
-/// vector width: each sum runs along K in order, without fused multiply-add.
-#[allow(unsafe_code, reason = "functions for instructions that not every host has")]
+/// Adds the matmul of `a` and `b` to `c`, for each matrix of the batch, with the widest vectors of the host. The result does not
+/// depend on the vector width. Reason: each sum adds one product for each k, in increasing order and without fused multiply-add.
+#[allow(unsafe_code, reason = "a call of a function for AVX instructions, after a check that the host has them")]
 fn matmul<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -62,9 +63,9 @@ fn matmul<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T
     matmul_blocked(extents, a, b, c);
 }
 
-/// [`matmul_blocked`], compiled for instructions that not every host has.
+/// The function [`matmul_blocked`], compiled for AVX instructions, which not every host has.
 #[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code, reason = "functions for instructions that not every host has")]
+#[allow(unsafe_code, reason = "functions for AVX instructions, which not every host has")]
 mod x86 {
     use super::{AccumulatorElement, Extents, matmul_blocked};
 
@@ -78,13 +79,14 @@ mod x86 {
     }
 }
 
-/// Rows of a block of accumulators that stays in registers. A block of 32-bit words fills 8 of the 32 AVX-512 registers; a block of
-/// 64-bit words fills 16.
+/// Rows of a block of accumulators that stays in registers. A block of 32-bit words fills 8 of the 32 AVX-512 registers, a block of
+/// 64-bit words 16.
 const BLOCK_ROWS: usize = 4;
-/// Columns of a block of accumulators.
+/// Columns of a block of accumulators that stays in registers.
 const BLOCK_COLUMNS: usize = 32;
 
-/// Computes `c += a b` for each matrix of the batch, in blocks of accumulators and then element by element at the edges.
+/// Adds the matmul of `a` and `b` to `c`, for each matrix of the batch: in blocks of accumulators, and element by element
+/// at the edges.
 #[inline(always)]
 fn matmul_blocked<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
     let Extents { batch, m, n, k } = *extents;
@@ -148,13 +150,13 @@ fn converted_lanes(x: &Tile, to: Scalar) -> Lanes {
     }
 }
 
-/// Returns a tile like the accumulator, with f32 or f64 words converted to its element type. NaNs become canonical.
+/// Returns a tile with the shape and element type of the accumulator, from f32 or f64 words. NaNs become canonical.
 fn accumulator_tile(acc: &Tile, from: Scalar, words: Lanes) -> Tile {
     let lanes = Convert::FToF { rounding: Rounding::NearestEven }.eval_lanes(from, acc.carrier(), &words);
     Tile::new(acc.shape.clone(), acc.elem, lanes)
 }
 
-/// Computes `acc + a b` for floats. Accumulates in f64 if the accumulator is f64, and otherwise in f32.
+/// Returns `acc` plus the matmul of two float tiles. Accumulates in f64 if the accumulator is f64, otherwise in f32.
 pub(crate) fn float_mma(a: &Tile, b: &Tile, acc: &Tile) -> Tile {
     let extents = extents(a, b);
     if acc.carrier() == Scalar::F64 {
@@ -167,7 +169,7 @@ pub(crate) fn float_mma(a: &Tile, b: &Tile, acc: &Tile) -> Tile {
     accumulator_tile(acc, Scalar::F32, Lanes::W32(accumulators.into_iter().map(f32::to_bits).collect()))
 }
 
-/// Computes `acc + a b` for 8-bit integers with an i32 accumulator.
+/// Returns the i32 tile `acc` plus the matmul of two tiles of 8-bit integers.
 pub(crate) fn int_mma(a: &Tile, a_sign: Signedness, b: &Tile, b_sign: Signedness, acc: &Tile) -> Tile {
     let mut accumulators = i32_elements(acc, Signedness::Signed);
     matmul(&extents(a, b), &i32_elements(a, a_sign), &i32_elements(b, b_sign), &mut accumulators);
@@ -175,6 +177,7 @@ pub(crate) fn int_mma(a: &Tile, a_sign: Signedness, b: &Tile, b_sign: Signedness
     Tile::new(acc.shape.clone(), Elem::Scalar(Scalar::I32), lanes)
 }
 
+/// Returns the elements of an integer tile as i32.
 fn i32_elements(x: &Tile, signedness: Signedness) -> Vec<i32> {
     let value = |bits| if signedness == Signedness::Signed { x.carrier().sign_extend(bits) as i32 } else { bits as i32 };
     x.lanes().iter().map(value).collect()
@@ -190,8 +193,8 @@ fn unpack_f4(bytes: &Tile, dim: usize) -> Tile {
     Tile::new(shape, Elem::Scalar(Scalar::F4E2M1FN), Lanes::W8(data.chunks_exact(inner_elements).flat_map(unpack_line).collect()))
 }
 
-/// An MMA whose operands have a scale per block of `k` (for `a`: rows by blocks; for `b`: blocks by columns). It accumulates in
-/// f64, because a scaled element can exceed the range of f32.
+/// Returns the result of an MMA whose operands have a scale per block of K. `a_scale` has rows by blocks, `b_scale` blocks by
+/// columns. The MMA accumulates in f64, because a scaled element can exceed the range of f32.
 pub(crate) fn scaled_mma(a: &Tile, b: &Tile, acc: &Tile, a_scale: &Tile, b_scale: &Tile) -> Tile {
     if a.carrier() == Scalar::I8 {
         let rank = a.shape.len();
@@ -269,8 +272,8 @@ mod tests {
         assert_eq!(values(&float_mma(&a, &b, &acc)), [2052.0]);
     }
 
-    /// The lower half of a byte comes first along K, which is the last dimension of the left operand and the first of the right
-    /// one.
+    /// The lower half of a byte comes first along K. K is the last dimension of the left operand and the first dimension of the
+    /// right operand.
     #[test]
     fn scaled_mma_unpacks_bytes_into_pairs_of_f4() {
         let bytes =

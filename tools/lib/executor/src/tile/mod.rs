@@ -16,7 +16,7 @@ pub struct Tile {
     pub shape: Shape,
     pub elem: Elem,
     lanes: Arc<Lanes>,
-    /// The undetermined elements that `--check=padding` tracks; `None` if all elements are determined.
+    /// The mask of the undetermined elements, which `--check=padding` tracks. `None` if all elements are determined.
     undetermined: Option<Arc<[bool]>>,
 }
 
@@ -42,11 +42,11 @@ impl Tile {
     pub fn count(&self) -> usize {
         self.lanes.len()
     }
-    /// Returns the type used for arithmetic on the bits. Pointers are 64-bit integers.
+    /// Returns the type that arithmetic on the element bits uses. Pointers are 64-bit integers.
     pub fn carrier(&self) -> Scalar {
         self.elem.carrier()
     }
-    /// Returns the bits of the first element, the only element of a scalar.
+    /// Returns the bits of the first element. A scalar has no other element.
     pub(crate) fn first(&self) -> u64 {
         self.lanes.get(0)
     }
@@ -57,7 +57,7 @@ impl Tile {
         self.first() & 1 == 1
     }
 
-    /// Returns the undetermined elements, if there are any.
+    /// Returns the mask of the undetermined elements. `None` if all elements are determined.
     pub(crate) fn undetermined(&self) -> Option<&[bool]> {
         self.undetermined.as_deref()
     }
@@ -67,7 +67,7 @@ impl Tile {
         let mask = undetermined.contains(&true).then(|| undetermined.into());
         Tile { undetermined: mask, ..self.clone() }
     }
-    /// Returns the undetermined mask as an i1 tile.
+    /// Returns the mask of the undetermined elements as an i1 tile.
     pub(crate) fn undetermined_tile(&self) -> Tile {
         let bit = |at: usize| u64::from(self.undetermined().is_some_and(|mask| mask[at]));
         Tile::new(self.shape.clone(), Elem::Scalar(Scalar::I1), Lanes::collect(Scalar::I1, (0..self.count()).map(bit)))
@@ -88,8 +88,8 @@ impl Tile {
         Tile::new(self.shape.clone(), elem, lanes)
     }
 
-    /// Returns `count` elements: the elements of the tile, or copies of its only element. In a reduction body, an element-wise op
-    /// may have scalar operands and operands with `count` elements.
+    /// Returns `count` elements: the elements of the tile, or `count` copies of its only element. Reason: in a reduction body, an
+    /// element-wise op may have scalar operands together with operands of `count` elements.
     fn repeated(&self, count: usize) -> Cow<'_, Lanes> {
         match self.count() == count {
             true => Cow::Borrowed(&*self.lanes),
@@ -143,7 +143,7 @@ pub(crate) fn select(cond: &Tile, yes: &Tile, no: &Tile) -> Tile {
     let cond = cond.repeated(count);
     let Lanes::W8(cond) = &*cond else { panic!("a condition is i1") };
     fn pick<W: numerics::arith::Word>(cond: &[u8], yes: &[W], no: &Lanes) -> Lanes {
-        let no = W::of(no).expect("both sides of a select have one type");
+        let no = W::words_of(no).expect("both sides of a select have one type");
         W::lanes(cond.iter().zip(yes.iter().zip(no)).map(|(cond, (yes, no))| if cond & 1 == 1 { *yes } else { *no }).collect())
     }
     let no = no.repeated(count);
@@ -151,7 +151,7 @@ pub(crate) fn select(cond: &Tile, yes: &Tile, no: &Tile) -> Tile {
     largest.with_lanes(yes.elem, lanes)
 }
 
-/// Adds an offset in elements to a pointer. A 4-bit element counts half a byte; the address is rounded down.
+/// Adds an offset in elements to a pointer. A 4-bit element counts half a byte, and the address is rounded down.
 pub(crate) fn offset(pointer: &Tile, offset: &Tile) -> Tile {
     let Elem::Ptr { pointee, .. } = pointer.elem else { panic!("an offset of something that is not a pointer") };
     let largest = largest_operand([pointer, offset]);
@@ -163,7 +163,7 @@ pub(crate) fn offset(pointer: &Tile, offset: &Tile) -> Tile {
     largest.with_lanes(pointer.elem, Lanes::W64(addresses.collect()))
 }
 
-/// Returns the bits of one element in memory. An i1 occupies a byte, and two 4-bit elements share one.
+/// Returns the number of bits of one element in memory. An i1 occupies a byte. Two 4-bit elements share a byte.
 pub(crate) fn memory_bits(ty: Scalar) -> u32 {
     if ty.bits() == 4 { 4 } else { ty.bytes() * 8 }
 }

@@ -1,4 +1,4 @@
-//! Operations that move elements without arithmetic, and the conversion of elements to and from bytes.
+//! Operations that rearrange elements of tiles without arithmetic, and the conversion of elements to and from bytes.
 
 use super::Tile;
 use core_dialect::tile::{Elem, Shape, element_count};
@@ -14,7 +14,8 @@ pub(crate) fn row_strides(shape: &[u32]) -> Vec<usize> {
     strides
 }
 
-/// Reads the elements of a tile of this shape from `lanes`, beginning at `start`, with one stride per dimension.
+/// Returns the elements of a tile of shape `shape`. The element at an index is in `lanes` at `start` plus the index times the
+/// strides.
 fn gather_strided(lanes: &Lanes, shape: &[u32], strides: &[usize], start: usize) -> Lanes {
     fn copy<W: Word>(words: &[W], shape: &[u32], strides: &[usize], start: usize) -> Vec<W> {
         let mut out = Vec::with_capacity(element_count(shape));
@@ -50,7 +51,7 @@ pub(crate) fn iota(shape: Shape, elem: Elem) -> Tile {
     Tile::new(shape, elem, lanes)
 }
 
-/// Broadcasts extents of 1. A scalar fills any shape.
+/// Repeats a tile along the dimensions in which its extent is 1. A scalar fills any shape.
 pub(crate) fn broadcast(x: &Tile, shape: Shape) -> Tile {
     if x.count() == 1 {
         return Tile::splat(shape, x.elem, x.first());
@@ -70,8 +71,8 @@ pub(crate) fn permute(x: &Tile, order: &[usize]) -> Tile {
     Tile::new(shape, x.elem, lanes)
 }
 
-/// Returns the number of the first element of a slice in a tile, given the extents of both. `slice_index` counts slices along each
-/// dimension. Returns `None` if the slice is outside the tile.
+/// Returns the index of the first element of a slice in a tile. `tile` and `slice` are the extents, `slice_index` counts slices
+/// along each dimension. Returns `None` if the slice is outside the tile.
 fn slice_start(tile: &[u32], slice: &[u32], slice_index: &[u64]) -> Option<usize> {
     let mut start = 0;
     for (dim, stride) in row_strides(tile).into_iter().enumerate() {
@@ -83,12 +84,14 @@ fn slice_start(tile: &[u32], slice: &[u32], slice_index: &[u64]) -> Option<usize
     Some(start)
 }
 
+/// Returns a slice of a tile. `None` if the slice is outside the tile.
 pub(crate) fn extract(x: &Tile, shape: Shape, slice_index: &[u64]) -> Option<Tile> {
     let start = slice_start(&x.shape, &shape, slice_index)?;
     let lanes = gather_strided(x.lanes(), &shape, &row_strides(&x.shape), start);
     Some(Tile::new(shape, x.elem, lanes))
 }
 
+/// Returns the tile `into` with the slice at `slice_index` replaced by `x`. `None` if the slice is outside the tile.
 pub(crate) fn insert(x: &Tile, into: &Tile, slice_index: &[u64]) -> Option<Tile> {
     let start = slice_start(&into.shape, &x.shape, slice_index)?;
     let mut lanes = into.lanes().clone();
@@ -107,24 +110,25 @@ pub(crate) fn cat(a: &Tile, b: &Tile, dim: usize) -> Tile {
     Tile::new(shape, a.elem, lanes)
 }
 
-/// Writes all elements of `from`, which has the given shape, into `to` with the given strides.
+/// Writes all elements of `from`, whose shape is `shape`, to `to`. The element at an index goes to `start` plus the index times the
+/// strides. The last stride is 1.
 fn write_strided(from: &Lanes, to: &mut Lanes, shape: &[u32], strides: &[usize], start: usize) {
     fn copy<W: Word>(from: &[W], to: &mut Lanes, shape: &[u32], strides: &[usize], start: usize) {
-        let to = W::of_mut(to).expect("both tiles have one element type");
+        let to = W::words_of_mut(to).expect("both tiles have one element type");
         let mut rest = from;
         let Some((&inner, outer)) = shape.split_last() else { return to[start] = from[0] };
         for_each_index(outer, |index| {
             let row = start + index.iter().zip(strides).map(|(i, stride)| *i as usize * stride).sum::<usize>();
             let (row_elements, following) = rest.split_at(inner as usize);
-            to[row..row + inner as usize].copy_from_slice(row_elements); // the innermost stride of a row-major shape is 1
+            to[row..row + inner as usize].copy_from_slice(row_elements);
             rest = following;
         });
     }
     each_lanes!(from, words => copy(words, to, shape, strides, start));
 }
 
-/// Reinterprets the bytes of a one-dimensional tile as elements of another width. The first of two 4-bit elements is the lower half
-/// of a byte.
+/// Reinterprets the bytes of a one-dimensional tile as elements of another width. The first of two 4-bit elements in a byte is its
+/// lower half.
 pub(crate) fn reinterpret(x: &Tile, shape: Shape, elem: Elem) -> Tile {
     let lanes = from_bytes(elem, &to_bytes(x));
     Tile::new(shape, elem, lanes)

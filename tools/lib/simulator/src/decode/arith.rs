@@ -7,7 +7,8 @@ use crate::lanes::{LaneFn, map1, map2, map3, map4};
 use crate::program::{Op, RegSlot};
 use ptx::{Instruction, Operand, Type};
 
-/// Builds a lane function of two integers with the width and signedness of a type. `int3` takes three integers, `int1` one integer.
+/// Expands to the lane function that computes an expression of two integers. The type `$ty` selects their width and signedness.
+/// `int1` does the same for one integer, `int3` for three integers.
 macro_rules! int2 {
     ($ty:expr, |$a:ident, $b:ident| $body:expr) => {
         match $ty {
@@ -177,7 +178,7 @@ impl Builder<'_> {
     }
 }
 
-/// Returns an integer or bit function with its number of sources.
+/// Returns the function of an integer or bit instruction, and its number of sources.
 fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneFn, usize)>> {
     let check_words = |known_modifiers: &[&str]| check_modifiers(instruction, known_modifiers);
     let has = |word: &str| instruction.has(word);
@@ -237,7 +238,7 @@ fn add_function(instruction: &Instruction, ty: Type) -> Result<Option<LaneFn>> {
     Ok(int2!(ty, |a, b| a.wrapping_add(b)))
 }
 
-/// Returns the function of a bitwise instruction, if the type is a bit type.
+/// Returns the function of a bitwise instruction. `None` if the type is not a bit type.
 fn logic_function(ty: Type, f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static) -> Option<LaneFn> {
     matches!(ty, Type::Pred | Type::B16 | Type::B32 | Type::B64).then(|| map2(f))
 }
@@ -291,7 +292,8 @@ fn multiply_add_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> 
     int3!(ty, |a, b, c| a.wrapping_mul(b).wrapping_add(c))
 }
 
-/// Returns the function of `mul24` and `mad24`: the upper or lower 32 of the 48 bits of a 24-bit product, plus a third operand.
+/// Returns the function of `mul24` and `mad24`. The function adds a third operand to the upper or lower 32 bits of the 48-bit
+/// product of two 24-bit integers.
 fn multiply24_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     let signed = ty.is_signed();
     if !matches!(ty, Type::U32 | Type::S32) {
@@ -307,7 +309,8 @@ fn multiply24_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     }))
 }
 
-/// Returns the division of a type. Division by zero gives all ones, as in the division routine that NVIDIA's assembler generates.
+/// Returns the function of an integer `div`. Division by zero gives all ones, as in the division routine that NVIDIA's assembler
+/// generates.
 fn divide_function(ty: Type) -> Option<LaneFn> {
     match ty {
         Type::U16 => Some(map2(|a, b| (a as u16).checked_div(b as u16).unwrap_or(u16::MAX).into())),
@@ -320,7 +323,7 @@ fn divide_function(ty: Type) -> Option<LaneFn> {
     }
 }
 
-/// Returns the remainder function of a type. The remainder of a division by zero is the dividend.
+/// Returns the function of an integer `rem`. The remainder of a division by zero is the dividend.
 fn remainder_function(ty: Type) -> Option<LaneFn> {
     int2!(ty, |a, b| if b == 0 { a } else { a.wrapping_rem(b) })
 }
@@ -345,7 +348,7 @@ fn shift_left_function(bits: u32) -> LaneFn {
     map2(move |a, count| a.checked_shl(count.min(64) as u32).unwrap_or(0) & all)
 }
 
-/// Returns the right shift of a type. A count of at least the width gives 0, or for signed types the sign in all bits.
+/// Returns the function of `shr`. A count of at least the width gives 0, or for signed types the sign in all bits.
 fn shift_right_function(ty: Type) -> Option<LaneFn> {
     match ty {
         Type::U16 | Type::B16 => Some(map2(|a, b| (a as u16).checked_shr(b.min(16) as u32).unwrap_or(0).into())),
@@ -429,17 +432,19 @@ fn lop3_function(instruction: &Instruction) -> Option<LaneFn> {
     }))
 }
 
-/// Returns the function of `dp4a`, a dot product of four bytes.
+/// Returns the function of `dp4a`, a dot product of the four bytes of two words.
 fn dot4_function(instruction: &Instruction) -> LaneFn {
     dot_product_function([8, 8], 0, 4, instruction)
 }
 
-/// `dp2a`: two halves of the left operand with the lower or upper two bytes of the right operand.
+/// Returns the function of `dp2a`, a dot product of the halves of the first word and two bytes of the second word. `.hi` selects
+/// the upper two bytes.
 fn dot2_function(instruction: &Instruction) -> LaneFn {
     dot_product_function([16, 8], if instruction.has("hi") { 2 } else { 0 }, 2, instruction)
 }
 
-/// Dot product of word parts with the given widths. The parts of the right operand start at part `first`.
+/// Returns the function that computes a dot product of `count` parts of two words and adds a third operand. The arrays give the
+/// widths of the parts in bits. The parts of the second word start at part `first`.
 fn dot_product_function([a_bits, b_bits]: [u32; 2], first: u32, count: u32, instruction: &Instruction) -> LaneFn {
     let mut signs = instruction.types().map(Type::is_signed);
     let (a_signed, b_signed) = (signs.next().unwrap_or(false), signs.next().unwrap_or(false));

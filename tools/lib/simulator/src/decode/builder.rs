@@ -9,45 +9,49 @@ use numerics::Scalar;
 use ptx::{Function, Instruction, Item, Linkage, Module, Operand, RegisterName, Statement, Type, Value, Variable};
 use std::collections::{BTreeMap, HashMap};
 
-/// The bases of shared, local and parameter memory in the generic address space. Each has a window of 4 GiB. A generic address is
-/// the base plus the address in the state space.
+/// The generic address of the byte 0 of shared memory. The windows of shared, local and parameter memory have 4 GiB each. A generic
+/// address is the base of the window plus the address in the state space.
 pub(crate) const SHARED_BASE: u64 = 0x0100_0000_0000;
+/// The generic address of the byte 0 of local memory.
 pub(crate) const LOCAL_BASE: u64 = 0x0200_0000_0000;
+/// The generic address of the byte 0 of parameter memory.
 pub(crate) const PARAM_BASE: u64 = 0x0300_0000_0000;
 /// Base address of the variables in the state spaces `.global` and `.const`.
 pub(crate) const GLOBALS_BASE: u64 = 0x0400_0000_0000;
 /// The address of the first variable in shared memory. CUDA reserves the bytes before it, so no variable has address 0.
 pub(crate) const SHARED_START: u32 = 1024;
-/// Maximum shared memory of a CTA, in bytes.
+/// Maximum shared memory of a CTA, in bytes: the shared memory of an SM of sm_90 and sm_100.
 const SHARED_LIMIT: u64 = 228 << 10;
-/// Maximum local memory of a thread, in bytes.
+/// Maximum local memory of a thread, in bytes (CUDA Programming Guide, technical specifications).
 const LOCAL_LIMIT: u64 = 512 << 10;
-/// Limit on the CTAs per cluster.
+/// Maximum number of CTAs per cluster: the non-portable cluster size of CUDA.
 const CLUSTER_LIMIT: u32 = 16;
-/// Limits on the call depth and on the instructions after inlining.
+/// Maximum depth of nested calls. Decoding inlines calls, so a recursive function exceeds it.
 const CALL_DEPTH_LIMIT: usize = 32;
 /// Maximum number of decoded instructions. Inlining a call repeats the instructions of the function.
 const CODE_LIMIT: usize = 4 << 20;
-/// Limit on the bytes of global variables.
+/// Maximum size of all global variables together, in bytes.
 const GLOBAL_LIMIT: u64 = 256 << 20;
-/// Limit on the address range of global variables in bytes. It is larger than `GLOBAL_LIMIT` because of alignment gaps.
+/// Maximum address range of global variables, in bytes. The range is larger than `GLOBAL_LIMIT` because of alignment gaps.
 const GLOBALS_SPAN_LIMIT: u64 = 1 << 40;
 
 /// Launch sizes that the PTX text does not contain.
 #[derive(Clone, Copy, Default)]
 pub struct LaunchSizes {
+    /// Threads per CTA along x, y and z.
     pub block: Option<[u32; 3]>,
+    /// Bytes of dynamic shared memory per CTA.
     pub dynamic_shared: Option<u32>,
 }
 
-/// The meaning of a name.
+/// The declared entity to which a name of the PTX text refers.
 #[derive(Clone, Debug)]
 enum Binding {
     Register {
         slot: RegSlot,
         ty: Type,
     },
-    /// A variable, with its address in its space.
+    /// A variable, with its address in its state space.
     Variable {
         address: u64,
     },
@@ -59,13 +63,15 @@ enum Binding {
     Argument {
         slot: RegSlot,
     },
-    /// A `.param` byte array, which the decoder places in local memory.
+    /// A `.param` byte array of a call, which the decoder places in local memory.
     Bytes(ByteArray),
+    /// A label, as an index into `Builder::labels`.
     Label(u32),
+    /// A `.branchtargets` list, as indices into `Builder::labels`.
     Targets(Vec<u32>),
 }
 
-/// A call argument or result that instructions access in parts.
+/// A byte array in local memory that passes a structure to or from a called function.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ByteArray {
     address: u64,
@@ -82,25 +88,35 @@ pub(super) struct Scope {
 
 /// A program under construction.
 pub(super) struct Builder<'m> {
+    /// The kernel to decode.
     function: &'m Function,
+    /// The functions of the module, by name.
     functions: HashMap<&'m str, &'m Function>,
+    /// The open scopes, outermost first. The first scope has the names of the module.
     scopes: Vec<Scope>,
-    /// The position of each label, once it is known.
+    /// The name of each label, and its instruction index. `None` until the decoder reaches the label.
     labels: Vec<(String, Option<u32>)>,
     code: Vec<Instr>,
-    /// The distinct opcodes with their modifiers, and their indices in `opcodes`.
+    /// The distinct opcodes with their modifiers.
     opcodes: Vec<String>,
+    /// The index in `opcodes` of each opcode.
     opcode_index: HashMap<String, u32>,
-    /// The line and the opcode index of the current instruction.
+    /// The line of the current instruction.
     line: u32,
+    /// The index in `opcodes` of the current instruction.
     opcode: u32,
+    /// The predicate register of the current guard. The flag is true for a negated guard.
     guard: Option<(RegSlot, bool)>,
     slot_count: u32,
     register_bits: Vec<u8>,
+    /// The slot of each constant.
     constants: BTreeMap<u64, RegSlot>,
+    /// The slot of each special register.
     specials: BTreeMap<Special, RegSlot>,
+    /// The slot of the carry flag, if an instruction uses the flag.
     carry: Option<RegSlot>,
-    /// Whether the `tcgen05` instructions so far have `cta_group::2`; `None` before the first. A kernel must not mix both groups.
+    /// Whether the `tcgen05` instructions so far have `cta_group::2`. `None` before the first of them. The ISA forbids a kernel to
+    /// mix both `cta_group` modifiers.
     pub(super) of_cta_pair: Option<bool>,
     params: Vec<ParamField>,
     param_bytes: u32,
@@ -108,12 +124,12 @@ pub(super) struct Builder<'m> {
     local_bytes: u64,
     globals: Vec<GlobalVariable>,
     sizes: LaunchSizes,
-    /// End labels of the functions being inlined.
+    /// The end labels of the functions that the decoder is inlining, outermost call first.
     inlined_ends: Vec<u32>,
 }
 
 impl<'m> Builder<'m> {
-    /// Starts the decoding of a kernel.
+    /// Returns a builder with the declared variables of the module and the parameters of a kernel.
     pub(super) fn new(module: &'m Module, function: &'m Function, sizes: LaunchSizes) -> Result<Self> {
         let mut builder = Builder {
             function,
@@ -328,7 +344,7 @@ impl<'m> Builder<'m> {
         self.local_bytes = address + bytes;
         (self.local_bytes <= LOCAL_LIMIT).then_some(address)
     }
-    /// Adds a global variable with its initial contents.
+    /// Sets the initial contents of a declared global variable.
     fn initialise_variable(&mut self, variable: &Variable) -> Result<()> {
         let mut data = Vec::new();
         for value in &variable.init {
@@ -368,7 +384,7 @@ impl<'m> Builder<'m> {
 
     // Calls.
 
-    /// Creates a label that is not defined yet. `name` is for messages.
+    /// Creates a label without a position. `name` is for messages.
     pub(super) fn new_label(&mut self, name: &str) -> u32 {
         self.labels.push((name.to_owned(), None));
         self.labels.len() as u32 - 1
@@ -377,27 +393,28 @@ impl<'m> Builder<'m> {
     pub(super) fn place_new_label(&mut self, label: u32) {
         self.labels[label as usize].1 = Some(self.code.len() as u32);
     }
-    /// Returns the target of `ret` in an inlined function.
+    /// Returns the label to which `ret` branches in an inlined function. `None` outside inlined functions.
     pub(super) fn inline_end(&self) -> Option<u32> {
         self.inlined_ends.last().copied()
     }
-    /// Branches the lanes with a false guard to a label, then clears the guard.
-    pub(super) fn skip_unless_guarded(&mut self, target: u32) {
+    /// Emits a branch to a label for the lanes whose guard is false, and clears the guard.
+    pub(super) fn emit_branch_if_guard_is_false(&mut self, target: u32) {
         if let Some((slot, negated)) = self.guard {
             self.guard = Some((slot, !negated));
             self.emit(Op::Branch { target });
             self.guard = None;
         }
     }
-    /// Returns the line and the opcode number of the instruction that is decoded.
+    /// Returns the line and the opcode index of the current instruction.
     pub(super) fn line_and_opcode(&self) -> (u32, u32) {
         (self.line, self.opcode)
     }
-    /// Sets the line and the opcode number for the next ops, which have no guard.
+    /// Sets the line and the opcode index for the next ops, and removes the guard.
     pub(super) fn set_line_and_opcode(&mut self, line: u32, opcode: u32) {
         (self.line, self.opcode, self.guard) = (line, opcode, None);
     }
-    /// Hides the caller's names. Returns `None` if calls nest too deeply or the program is too large.
+    /// Starts the inlining of a function: hides the names of the caller and returns its scopes. `end` is the label at the end of
+    /// the function. Returns `None` if calls nest too deeply or the program is too large.
     pub(super) fn open_function(&mut self, end: u32) -> Option<Vec<Scope>> {
         if self.inlined_ends.len() >= CALL_DEPTH_LIMIT || self.code.len() > CODE_LIMIT {
             return None;
@@ -413,15 +430,15 @@ impl<'m> Builder<'m> {
         self.scopes.truncate(1);
         self.scopes.extend(caller);
     }
-    /// Declares a parameter of an inlined function, which is a register.
+    /// Declares a parameter or result of an inlined function and returns its register.
     pub(super) fn declare_argument(&mut self, name: &str) -> RegSlot {
         let slot = self.allocate_temporary();
         self.bind(name, Binding::Argument { slot });
         slot
     }
 
-    /// Binds a function's parameter or result to the caller's array. No copy is needed: the function only reads parameters, and the
-    /// caller reads results after the call.
+    /// Binds a parameter or result of an inlined function to the caller's array. The array needs no copy, because the function only
+    /// reads parameters, and the caller reads results after the call.
     pub(super) fn declare_byte_array(&mut self, name: &str, array: ByteArray) {
         self.bind(name, Binding::Bytes(array));
     }
@@ -451,7 +468,7 @@ impl<'m> Builder<'m> {
     fn undeclared(name: &str) -> Box<Fault> {
         Fault::new("SIM002", format!("'{name}' is not declared"))
     }
-    /// Returns the number of a label.
+    /// Returns the index of a label in `labels`.
     pub(super) fn label_index(&mut self, name: &str) -> Result<u32> {
         match self.look_up(name) {
             Some(Binding::Label(label)) => Ok(label),
@@ -486,8 +503,8 @@ impl<'m> Builder<'m> {
             _ => None,
         }
     }
-    /// Returns the address of a location in a call's byte array.
-    pub(super) fn part_of_byte_array(&mut self, address: &ptx::Address) -> Option<Address> {
+    /// Returns the local-memory address of an access to a byte array of a call. `None` if the address has another base.
+    pub(super) fn byte_array_address(&mut self, address: &ptx::Address) -> Option<Address> {
         let array = self.byte_array(address.base.as_ref()?)?;
         Some(Address { base: self.constant_slot(array.address), offset: address.offset })
     }
@@ -496,7 +513,7 @@ impl<'m> Builder<'m> {
         self.functions.get(name).copied()
     }
 
-    /// Allocates a register. A 128-bit register is two 64-bit registers, lower half first.
+    /// Allocates a declared register. A 128-bit register has two slots of 64 bits, lower half first.
     fn allocate_register(&mut self, ty: Type) -> RegSlot {
         let slot = self.allocate_temporary();
         self.register_bits.resize(slot as usize, 0);
@@ -506,7 +523,7 @@ impl<'m> Builder<'m> {
         }
         slot
     }
-    /// Allocates a temporary register.
+    /// Allocates a slot that no declared register uses.
     pub(super) fn allocate_temporary(&mut self) -> RegSlot {
         self.slot_count += 1;
         self.slot_count - 1
@@ -517,7 +534,7 @@ impl<'m> Builder<'m> {
         self.carry = Some(slot);
         slot
     }
-    /// Returns the register slot that holds a constant.
+    /// Returns the register slot that contains a constant.
     pub(super) fn constant_slot(&mut self, value: u64) -> RegSlot {
         if let Some(&slot) = self.constants.get(&value) {
             return slot;
@@ -526,7 +543,7 @@ impl<'m> Builder<'m> {
         self.constants.insert(value, slot);
         slot
     }
-    /// Returns the register slot that holds a special register.
+    /// Returns the register slot that contains the value of a special register.
     fn special_slot(&mut self, special: Special) -> RegSlot {
         if let Some(&slot) = self.specials.get(&special) {
             return slot;
@@ -536,7 +553,8 @@ impl<'m> Builder<'m> {
         slot
     }
 
-    /// Returns the register slot that holds the address of a shared variable. The address depends on the CTA's rank in the cluster.
+    /// Returns the register slot that contains the address of a shared variable. The address depends on the CTA's rank in the
+    /// cluster.
     fn shared_address(&mut self, address: u64) -> RegSlot {
         self.special_slot(Special::SharedAddress(address as u32))
     }
@@ -548,12 +566,12 @@ impl<'m> Builder<'m> {
         let missing = || Fault::new("SIM002", format!("'{}' needs more operands", instruction.full_name()));
         instruction.operands.get(index).ok_or_else(missing)
     }
-    /// Returns the slot of source operand `index` with `bits` bits.
+    /// Returns the slot of source operand `index` of an instruction. An immediate operand has `bits` bits.
     pub(super) fn source_slot(&mut self, instruction: &Instruction, index: usize, bits: u32) -> Result<RegSlot> {
         let operand = self.operand(instruction, index)?;
         self.operand_slot(operand, bits)
     }
-    /// Returns the slot of a source operand with `bits` bits.
+    /// Returns the slot of a source operand. An immediate operand has `bits` bits.
     pub(super) fn operand_slot(&mut self, operand: &Operand, bits: u32) -> Result<RegSlot> {
         let mask = u64::MAX >> (64 - bits.clamp(1, 64));
         match operand {
@@ -609,7 +627,7 @@ impl<'m> Builder<'m> {
         let operand = self.operand(instruction, index)?;
         Ok(self.destination_slot(operand)?.0)
     }
-    /// Returns the registers of `d|p`, or of `d` alone.
+    /// Returns the registers of a destination `d|p`. The second register is `None` for a destination `d`.
     pub(super) fn result_pair(&mut self, instruction: &Instruction) -> Result<(RegSlot, Option<RegSlot>)> {
         match self.operand(instruction, 0)? {
             Operand::Pair(first, second) => Ok((self.destination_slot(first)?.0, Some(self.destination_slot(second)?.0))),
@@ -671,7 +689,7 @@ impl<'m> Builder<'m> {
         }
         Ok(())
     }
-    /// Removes the guard predicate from the next ops.
+    /// Removes the guard, so that the next ops have none.
     pub(super) fn clear_guard(&mut self) {
         self.guard = None;
     }

@@ -47,7 +47,7 @@ const CP_MODIFIERS: &[&str] = &[
 ];
 
 impl Builder<'_> {
-    /// Decodes asynchronous copies and mbarrier instructions. Returns none for other instructions.
+    /// Decodes `cp`, `mbarrier`, `mapa` and `getctarank`. Returns `None` for other instructions.
     pub(super) fn decode_async(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "cp" => self.decode_cp(instruction)?,
@@ -115,17 +115,17 @@ impl Builder<'_> {
             Modifier::Space(space) => Some(*space),
             _ => None,
         });
-        let side = |space: Option<ptx::Space>| match space {
-            Some(ptx::Space::Global) => Ok(Side::Global),
-            Some(ptx::Space::SharedCta | ptx::Space::SharedCluster | ptx::Space::Shared) => Ok(Side::Shared),
+        let copy_space = |space: Option<ptx::Space>| match space {
+            Some(ptx::Space::Global) => Ok(BulkCopySpace::Global),
+            Some(ptx::Space::SharedCta | ptx::Space::SharedCluster | ptx::Space::Shared) => Ok(BulkCopySpace::Shared),
             _ => Err(unsupported(instruction, "it needs two spaces")),
         };
-        let (to_side, from_side) = (side(spaces.next())?, side(spaces.next())?);
+        let (to_space, from_space) = (copy_space(spaces.next())?, copy_space(spaces.next())?);
         let no_address = Address { base: 0, offset: 0 };
         let mut op = BulkOp {
             tensor: instruction.has("tensor"),
-            to_side,
-            from_side,
+            to_space,
+            from_space,
             to: no_address,
             from: no_address,
             tensor_map: 0,
@@ -143,7 +143,7 @@ impl Builder<'_> {
             let ty = instruction.types().next();
             op.reduce = Some((self.atom_op(instruction)?, ty.unwrap_or(Type::B8)));
         }
-        let tensor_operand = if to_side == Side::Global { 0 } else { 1 };
+        let tensor_operand = if to_space == BulkCopySpace::Global { 0 } else { 1 };
         for index in 0..2 {
             if op.tensor && index == tensor_operand {
                 self.decode_tensor_operand(instruction, index, &mut op)?;
@@ -158,7 +158,7 @@ impl Builder<'_> {
             op.bytes = self.source_slot(instruction, 2, 32)?;
             next_operand = 3;
         }
-        if to_side == Side::Shared {
+        if to_space == BulkCopySpace::Shared {
             op.barrier = Some(self.address_operand(instruction, next_operand)?);
             next_operand += 1;
         }
@@ -182,7 +182,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Decodes the `mbarrier` instructions.
+    /// Decodes the instructions with the opcode `mbarrier`.
     fn decode_mbarrier(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(
             instruction,

@@ -1,4 +1,5 @@
-//! Arithmetic with the carry flag: `.cc` writes it; `addc`, `subc` and `madc` read it. The flag is an additional register.
+//! Decodes arithmetic with the carry flag. `.cc` writes the flag. `addc`, `subc` and `madc` read the flag, which is an additional
+//! register.
 
 use super::builder::Builder;
 use super::{check_modifiers, unsupported};
@@ -24,7 +25,8 @@ impl Builder<'_> {
         let Some(ty) = ty else { return Err(unsupported(instruction, "its type")) };
         let bits = ty.bits();
         let flag = self.carry_slot();
-        // Register slot 0 is zero, so operations without a product or without a carry-in have the same form.
+        // Register slot 0 is zero. It fills the addend and the carry-in that an instruction lacks, so all functions have four
+        // sources.
         let mut src = [0; 4];
         for (i, slot) in src.iter_mut().enumerate().take(if name == "mad" { 3 } else { 2 }) {
             *slot = self.source_slot(instruction, i + 1, bits)?;
@@ -45,7 +47,8 @@ impl Builder<'_> {
             selects_bytes: false,
         };
         if instruction.has("cc") {
-            // The destination may be a source, so the flag is computed first and assigned last.
+            // The destination may also be a source, so the first op computes the flag. The flag may be a source too, so the last op
+            // assigns it.
             let next_flag = self.allocate_temporary();
             self.emit(Op::Elementwise { f: carry_function(op, bits, true), dst: next_flag, src, selects_bytes: false });
             self.emit(result_op);
@@ -60,14 +63,16 @@ impl Builder<'_> {
 enum CarryOp {
     Add,
     Sub,
-    /// The lower or the upper half of a product, plus an addend.
+    /// The lower half of a product, plus an addend.
     Low,
+    /// The upper half of a product, plus an addend.
     High {
         signed: bool,
     },
 }
 
-/// Returns the function that computes the result of an operation on `bits` bits, or with `carry` its carry (for `sub`, the borrow).
+/// Returns the function that computes the result of an operation on `bits` bits. With `carry`, the function computes the carry
+/// instead (for `sub`, the borrow).
 fn carry_function(op: CarryOp, bits: u32, carry: bool) -> LaneFn {
     let mask = u64::MAX >> (64 - bits);
     map4(move |a, b, c, flag| {
@@ -82,7 +87,7 @@ fn carry_function(op: CarryOp, bits: u32, carry: bool) -> LaneFn {
     })
 }
 
-/// Returns the upper half of a product.
+/// Returns the upper half of the product of two integers of `bits` bits.
 fn high_half(a: u64, b: u64, bits: u32, signed: bool) -> u64 {
     let mask = u64::MAX >> (64 - bits);
     if signed {

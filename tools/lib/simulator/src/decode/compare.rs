@@ -13,10 +13,10 @@ use std::cmp::Ordering;
 /// The comparison modifiers of `setp` and `set`.
 const COMPARISONS: &[&str] =
     &["eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"];
-/// The modifiers that combine the result of a comparison with another predicate.
+/// The modifiers that combine the result of a comparison with a predicate operand.
 const COMBINATIONS: &[&str] = &["and", "or", "xor"];
 
-/// Evaluates a comparison for an ordering. `None` means unordered.
+/// Returns the result of a comparison for the order of its operands. `None` means unordered.
 fn comparison_holds(comparison: &str, order: Option<Ordering>) -> bool {
     let Some(order) = order else { return matches!(comparison, "ne" | "equ" | "neu" | "ltu" | "leu" | "gtu" | "geu" | "nan") };
     match comparison {
@@ -91,7 +91,8 @@ impl Builder<'_> {
     }
 }
 
-/// Returns a specialised function for a comparison that is frequent in loops and bounds checks.
+/// Returns a specialised function for a comparison that is frequent in loops and bounds checks. `None` for other comparisons.
+/// Reason: a specialised function is faster than a lookup in the truth table.
 fn specialised_function(ty: Type, table: u32) -> Option<crate::lanes::LaneFn> {
     use crate::lanes::map2;
     Some(match (ty, table & 7) {

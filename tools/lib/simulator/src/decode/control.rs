@@ -6,14 +6,14 @@ use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
-/// A call argument or result on the caller's side.
+/// The caller's storage of a call argument or result.
 enum CallValue {
     Value(RegSlot),
     Bytes(ByteArray),
 }
 
 impl Builder<'_> {
-    /// Decodes branches, calls, barriers and warp-level instructions. Returns none for other instructions.
+    /// Decodes branches, calls, barriers and warp-level instructions. Returns `None` for other instructions.
     pub(super) fn decode_control(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "bra" => {
@@ -57,7 +57,7 @@ impl Builder<'_> {
         }))
     }
 
-    /// Decodes a call: inlines a function of the module, or calls a built-in function.
+    /// Decodes a call: inlines a function that has a body, or emits a call of a built-in function.
     fn decode_call(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["uni"])?;
         let mut lists = Vec::new();
@@ -105,7 +105,7 @@ impl Builder<'_> {
         Ok(Op::Call { function, args: args.into(), result })
     }
 
-    /// Inlines a function at the call.
+    /// Inlines a function at the call. `lists` has the lists of results (`false`) and of arguments (`true`).
     fn inline_call(&mut self, instruction: &Instruction, function: &ptx::Function, lists: &[(bool, &Vec<Operand>)]) -> Result<Op> {
         let list = |arguments: bool| {
             lists.iter().find(|(is_argument, _)| *is_argument == arguments).map_or(&[][..], |(_, list)| &list[..])
@@ -134,7 +134,7 @@ impl Builder<'_> {
         });
         let destinations = destinations.collect::<Result<Vec<CallValue>>>()?;
         let (end, after) = (self.new_label("end of function"), self.new_label("after call"));
-        self.skip_unless_guarded(after);
+        self.emit_branch_if_guard_is_false(after);
         let (line, opcode) = self.line_and_opcode();
         let caller = self.open_function(end).ok_or_else(|| unsupported(instruction, "calls nest too deep"))?;
         for (param, source) in function.params.iter().zip(sources) {
@@ -157,7 +157,7 @@ impl Builder<'_> {
         Ok(Op::Nop)
     }
 
-    /// Returns the byte array that an argument of a call names. Its size must be that of the parameter.
+    /// Returns the byte array that an argument or result of a call names. The array must have the size of the parameter.
     fn byte_array_of(&mut self, instruction: &Instruction, operand: &Operand, param: &ptx::Variable) -> Result<CallValue> {
         let array = match operand {
             Operand::Name(name) => self.byte_array(name),
@@ -167,8 +167,8 @@ impl Builder<'_> {
         Ok(CallValue::Bytes(array.ok_or_else(|| unsupported(instruction, "an array whose size differs"))?))
     }
 
-    /// Declares a parameter or result of an inlined function. Returns its register and the caller's register. An array has no own
-    /// register, because the function and the caller share it.
+    /// Declares a parameter or result of an inlined function. Returns its register and the caller's register. Returns `None` for an
+    /// array, because the function and the caller share the array.
     fn declare_call_value(&mut self, param: &ptx::Variable, passed: CallValue) -> Option<(RegSlot, RegSlot)> {
         match passed {
             CallValue::Value(caller_slot) => Some((self.declare_argument(&param.name), caller_slot)),
@@ -242,7 +242,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns the operation that the modifiers of an atomic or a reduction select.
+    /// Returns the operation that a modifier such as `.add` selects.
     pub(super) fn atom_op(&self, instruction: &Instruction) -> Result<AtomOp> {
         let ops = [
             ("add", AtomOp::Add),
@@ -294,7 +294,7 @@ impl Builder<'_> {
         Ok(Op::Barrier(BarrierOp { id, threads, arrive_only: instruction.has("arrive"), reduce: None, aligned }))
     }
 
-    /// Returns a copy of a call argument or result between registers.
+    /// Returns the op that copies a call argument or result between registers.
     pub(super) fn register_copy(&mut self, dst: RegSlot, src: RegSlot) -> Op {
         Op::Move { dst, src }
     }

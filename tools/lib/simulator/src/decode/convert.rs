@@ -64,8 +64,8 @@ fn integer_range(ty: Type) -> (i128, i128) {
     if ty.is_signed() { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
 }
 
-/// Converts between integers. In a wider destination register, a signed result is sign-extended and an unsigned result
-/// zero-extended. `width` is the width of the register in bits.
+/// Returns the function of a conversion between integers. In a wider destination register, a signed result is sign-extended and an
+/// unsigned result zero-extended. `width` is the width of the register in bits.
 fn integer_to_integer(instruction: &Instruction, to: Type, from: Type, width: u32) -> LaneFn {
     let sat = instruction.has("sat");
     let (low, high) = integer_range(to);
@@ -91,8 +91,8 @@ fn integer_to_float(instruction: &Instruction, to: Scalar, from: Type) -> Result
     }))
 }
 
-/// Converts an integer to a float. If the integer has more bits than the mantissa, the last bit is sticky: it is set if a dropped
-/// bit is set.
+/// Converts an integer to an `f64` that a later rounding to a narrower float rounds correctly. If the integer has more than 53
+/// bits, the last bit of the result is sticky: it is set if a dropped bit is set.
 fn to_sticky_f64(value: i128) -> f64 {
     let magnitude = value.unsigned_abs() as u64;
     let rounded_magnitude =
@@ -100,17 +100,18 @@ fn to_sticky_f64(value: i128) -> f64 {
     if value < 0 { -rounded_magnitude } else { rounded_magnitude }
 }
 
-/// Returns the rounding to an integral value that the instruction requests, if any.
-fn round_to_integer(instruction: &Instruction) -> Option<fn(f64) -> f64> {
+/// Returns the function that rounds to an integral value, for a modifier such as `.rni`. `None` without a modifier for integral
+/// rounding.
+fn integral_rounding(instruction: &Instruction) -> Option<fn(f64) -> f64> {
     [("rni", f64::round_ties_even as fn(f64) -> f64), ("rzi", f64::trunc), ("rmi", f64::floor), ("rpi", f64::ceil)]
         .into_iter()
         .find_map(|(word, f)| instruction.has(word).then_some(f))
 }
 
-/// Converts a float to an integer. Out-of-range values saturate. NaN gives 0, or only the top bit if either
-/// type has 64 bits.
+/// Returns the function of a conversion from a float to an integer. Out-of-range values saturate. NaN gives 0. If either type has
+/// 64 bits, NaN gives the number with only the top bit set.
 fn float_to_integer(instruction: &Instruction, to: Type, from: Scalar) -> LaneFn {
-    let round = round_to_integer(instruction).unwrap_or(f64::trunc);
+    let round = integral_rounding(instruction).unwrap_or(f64::trunc);
     let ftz = instruction.has("ftz");
     let (low, high) = integer_range(to);
     let mask = u64::MAX >> (64 - to.bits());
@@ -125,7 +126,7 @@ fn float_to_integer(instruction: &Instruction, to: Type, from: Scalar) -> LaneFn
 /// Returns the function of a conversion between float types.
 fn float_to_float(instruction: &Instruction, to: Scalar, from: Scalar) -> impl Fn(u64) -> u64 + Send + Sync + Copy + 'static {
     let rounding = rounding_modifier(instruction).unwrap_or(Rounding::NearestEven);
-    let round_to_whole = round_to_integer(instruction);
+    let round_to_whole = integral_rounding(instruction);
     let (ftz, sat, relu) = (instruction.has("ftz"), instruction.has("sat"), instruction.has("relu"));
     let overflow = if instruction.has("satfinite") { OverflowResult::Saturate } else { OverflowResult::Ieee };
     let flush = move |ty: Scalar, bits: u64| if ftz && ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits };

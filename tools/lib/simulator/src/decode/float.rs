@@ -1,5 +1,5 @@
-//! Floating-point arithmetic. `f32` and `f64` with round-to-nearest and without modifiers use host arithmetic. Other formats,
-//! rounding modes and modifiers use `numerics::float`, or `numerics::arith` for `f64`.
+//! Decodes floating-point arithmetic. `f32` and `f64` operations with round-to-nearest and without modifiers use host arithmetic.
+//! Other formats, rounding modes and modifiers use `numerics::float`, or `numerics::arith` for `f64`.
 
 use super::{check_modifiers, unsupported};
 use crate::fault::Result;
@@ -9,13 +9,14 @@ use numerics::arith::{Binary, Fma, Rounding, Unary};
 use numerics::float::{self, OverflowResult, add_odd, decode, div_odd, encode, fma_odd, sqrt_odd};
 use ptx::{Instruction, Type};
 
-/// The type of an instruction, and how it converts operands and rounds results.
+/// The type of a float instruction, and its modifiers for operands and results.
 #[derive(Clone, Copy)]
 pub(super) struct FloatMode {
     pub(super) ty: Scalar,
     pub(super) rounding: Rounding,
+    /// Whether subnormal f32 operands and results become zero (`.ftz`).
     pub(super) ftz: bool,
-    /// Clamp the result to [0, 1].
+    /// Whether the result is clamped to [0, 1] (`.sat`).
     pub(super) sat: bool,
 }
 
@@ -31,7 +32,7 @@ enum FloatOp {
     Reciprocal,
 }
 
-/// Returns the rounding mode of the instruction's modifiers.
+/// Returns the rounding mode of the instruction's modifiers. `None` without a rounding modifier.
 pub(super) fn rounding_modifier(instruction: &Instruction) -> Option<Rounding> {
     [
         ("rn", Rounding::NearestEven),
@@ -44,7 +45,7 @@ pub(super) fn rounding_modifier(instruction: &Instruction) -> Option<Rounding> {
     .find_map(|(word, rounding)| instruction.has(word).then_some(rounding))
 }
 
-/// Returns the element type and the number of packed elements.
+/// Returns the element type and the number of elements of a float type. `None` for other types.
 pub(super) fn scalar_and_count(ty: Type) -> Option<(Scalar, u32)> {
     Some(match ty {
         Type::F16 => (Scalar::F16, 1),
@@ -67,7 +68,7 @@ pub(super) fn scalar_and_count(ty: Type) -> Option<(Scalar, u32)> {
     })
 }
 
-/// Returns the function of a float instruction with its number of sources.
+/// Returns the function of a float instruction, and its number of sources. `None` for an opcode without float arithmetic.
 pub(super) fn float_function(instruction: &Instruction) -> Result<Option<(LaneFn, usize)>> {
     let types: Vec<Type> = instruction.types().collect();
     let Some((ty, count)) = scalar_and_count(types[0]) else { return Ok(None) };
@@ -122,7 +123,7 @@ pub(super) fn float_function(instruction: &Instruction) -> Result<Option<(LaneFn
     Ok(Some((f, source_count(kind))))
 }
 
-/// Returns the number of operands.
+/// Returns the number of source operands of an operation.
 fn source_count(kind: FloatOp) -> usize {
     match kind {
         FloatOp::Sqrt | FloatOp::Reciprocal => 1,
@@ -183,12 +184,12 @@ fn rounded_function(kind: FloatOp, mode: FloatMode) -> impl Fn(u64, u64, u64) ->
 /// Computes an operation and rounds the result to the type and mode of the instruction.
 fn compute_rounded(kind: FloatOp, mode: FloatMode, a: f64, b: f64, c: f64) -> u64 {
     let value = compute_exact(kind, a, b, c);
-    // An exact cancellation gives -0 when rounding down.
+    // If an exact sum of numbers with different signs is zero, rounding down gives -0 (IEEE 754).
     let down = mode.rounding == Rounding::NegativeInf && !mode.sat;
     encode_result(mode, if down && value == 0.0 && cancels(kind, a, b, c) { -0.0 } else { value })
 }
 
-/// Returns whether a zero sum results from addends that are not zeros of one sign.
+/// Returns whether a sum that is zero comes from addends that cancel. It returns false for two zeros with the same sign.
 fn cancels(kind: FloatOp, a: f64, b: f64, c: f64) -> bool {
     let (x, y) = match kind {
         FloatOp::Add => (a, b),
@@ -199,7 +200,8 @@ fn cancels(kind: FloatOp, a: f64, b: f64, c: f64) -> bool {
     x != 0.0 || x.is_sign_negative() != y.is_sign_negative()
 }
 
-/// Returns the exact result as `f64`. If it has more bits than `f64`, the last bit is sticky: it is set if a dropped bit is set.
+/// Returns the result before rounding, as an `f64`. If the exact result has more bits than `f64`, the last bit is sticky: it is set
+/// if a dropped bit is set.
 fn compute_exact(kind: FloatOp, a: f64, b: f64, c: f64) -> f64 {
     match kind {
         FloatOp::Add => add_odd(a, b),
@@ -229,7 +231,7 @@ fn encode_result(mode: FloatMode, value: f64) -> u64 {
     if mode.ftz && mode.ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits }
 }
 
-/// Applies a function to each packed element.
+/// Returns the lane function that applies `f` to each of `count` packed elements of `bits` bits.
 pub(super) fn map_packed(bits: u32, count: u32, f: impl Fn(u64, u64, u64) -> u64 + Send + Sync + 'static) -> LaneFn {
     let mask = u64::MAX >> (64 - bits);
     match count {
@@ -290,7 +292,8 @@ fn unrounded_function(instruction: &Instruction, mode: FloatMode, count: u32) ->
     Ok(Some((f, 1)))
 }
 
-/// Returns an approximate function, whose error the ISA only bounds. The simulator rounds the result of the host library.
+/// Returns the host function for an approximate instruction. The ISA only bounds the error of these instructions, so the simulator
+/// rounds the result of the host function.
 fn approximate_function(name: &str) -> Option<fn(f64) -> f64> {
     Some(match name {
         "ex2" => f64::exp2,
@@ -304,7 +307,7 @@ fn approximate_function(name: &str) -> Option<fn(f64) -> f64> {
 }
 
 /// Returns the minimum or maximum of two values. If one value is NaN, the result is the other value, or NaN with `propagate`. -0 is
-/// below +0.
+/// less than +0.
 pub(super) fn min_or_max(ty: Scalar, max: bool, propagate: bool, a: u64, b: u64) -> u64 {
     let (x, y) = (decode(ty, a), decode(ty, b));
     match (x.is_nan(), y.is_nan()) {

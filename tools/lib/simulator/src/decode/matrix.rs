@@ -9,7 +9,7 @@ use crate::program::*;
 use numerics::Scalar;
 use ptx::{Instruction, Operand, Type};
 
-/// Returns the element kind of an MMA operand type.
+/// Returns the element type of an MMA operand. `None` if the type cannot be an operand type.
 pub(super) fn operand_element(ty: Type) -> Option<MmaElement> {
     Some(match ty {
         Type::F16 => MmaElement::Float(Scalar::F16),
@@ -30,7 +30,7 @@ pub(super) fn operand_element(ty: Type) -> Option<MmaElement> {
     })
 }
 
-/// Returns the accumulator type of an MMA, or none if the type cannot be an accumulator.
+/// Returns the accumulator type of an MMA. `None` if the type cannot be an accumulator type.
 pub(super) fn accumulator_type(ty: Type, saturate: bool) -> Option<AccumulatorType> {
     Some(match ty {
         Type::F16 => AccumulatorType::Float(Scalar::F16),
@@ -41,7 +41,7 @@ pub(super) fn accumulator_type(ty: Type, saturate: bool) -> Option<AccumulatorTy
     })
 }
 
-/// Parses the extents of a shape such as `m16n8k32`.
+/// Returns the extents (m, n, k) of the shape modifier of an MMA, such as `m16n8k32`.
 pub(super) fn parse_shape(instruction: &Instruction) -> Option<(usize, usize, usize)> {
     instruction.modifiers.iter().find_map(|modifier| {
         let rest = modifier.name().strip_prefix('m')?;
@@ -52,7 +52,7 @@ pub(super) fn parse_shape(instruction: &Instruction) -> Option<(usize, usize, us
 }
 
 impl Builder<'_> {
-    /// Decodes `ldmatrix`, `stmatrix`, `movmatrix` and `mma`. Returns none for other instructions.
+    /// Decodes `ldmatrix`, `stmatrix`, `movmatrix` and `mma`. Returns `None` for other instructions.
     pub(super) fn decode_matrix(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "ldmatrix" => {
@@ -202,7 +202,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Decodes the registers of an MMA operand with `elements` elements per thread.
+    /// Decodes the registers of an MMA operand. `elements` is the number of its elements in the whole warp.
     fn decode_mma_operand(
         &mut self,
         instruction: &Instruction,

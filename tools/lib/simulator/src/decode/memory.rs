@@ -44,7 +44,7 @@ const ORDER_AND_HINTS: &[&str] = &[
 ];
 
 impl Builder<'_> {
-    /// Decodes loads, stores, atomics and fences. Returns none for other instructions.
+    /// Decodes loads, stores, atomics and fences. Returns `None` for other instructions.
     pub(super) fn decode_memory(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
             "ld" | "ldu" => self.decode_load(instruction)?,
@@ -57,7 +57,7 @@ impl Builder<'_> {
         }))
     }
 
-    /// Returns the state space of an access; generic if the instruction names none.
+    /// Returns the state space of an access. Without a state space, the access is generic.
     fn memory_space(&self, instruction: &Instruction) -> Result<Space> {
         Ok(match instruction.space() {
             None => Space::Generic,
@@ -70,12 +70,12 @@ impl Builder<'_> {
         })
     }
 
-    /// Reports modifiers of a load or store that the simulator does not support.
+    /// Returns a fault if a load or store has a modifier that the simulator does not support.
     fn check_access_modifiers(instruction: &Instruction) -> Result<()> {
         let known_modifiers: Vec<&str> = ORDER_AND_HINTS.iter().chain(&["v2", "v4", "v8"]).copied().collect();
         check_modifiers(instruction, &known_modifiers)
     }
-    /// Checks the vector length and returns the element type.
+    /// Returns the element type of a load or store. Checks that the instruction has `count` vector elements.
     fn element_type(instruction: &Instruction, count: usize) -> Result<Type> {
         let length = [("v2", 2), ("v4", 4), ("v8", 8)].into_iter().find(|(word, _)| instruction.has(word)).map_or(1, |(_, n)| n);
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
@@ -85,10 +85,9 @@ impl Builder<'_> {
         Ok(ty)
     }
 
-    /// Decodes a load. A load of the result of an inlined call is a register copy.
+    /// Decodes a load. Decoding inlines calls, so a load of a call result is a register copy.
     fn decode_load(&mut self, instruction: &Instruction) -> Result<Op> {
         Self::check_access_modifiers(instruction)?;
-        // Decoding inlines calls, so the result of a call is a register.
         if let Some(src) = self.call_argument(instruction, 1)? {
             let dst = self.result_slot(instruction, 0)?;
             return Ok(self.register_copy(dst, src));
@@ -111,7 +110,7 @@ impl Builder<'_> {
         Ok(Op::Load { space, element, dst, address })
     }
 
-    /// Decodes a store. A store to an argument of an inlined call is a register copy.
+    /// Decodes a store. Decoding inlines calls, so a store to a call argument is a register copy.
     fn decode_store(&mut self, instruction: &Instruction) -> Result<Op> {
         Self::check_access_modifiers(instruction)?;
         if let Some(dst) = self.call_argument(instruction, 0)? {
@@ -131,10 +130,10 @@ impl Builder<'_> {
         Ok(Op::Store { space, bytes: ty.bytes(), src, address })
     }
 
-    /// Returns the location of an access. Byte arrays of calls are in local memory.
+    /// Returns the state space and the address of an access. Byte arrays of calls are in local memory.
     fn access_location(&mut self, instruction: &Instruction, index: usize) -> Result<(Space, Address)> {
         if let Operand::Address(address) = self.operand(instruction, index)?
-            && let Some(place) = self.part_of_byte_array(address)
+            && let Some(place) = self.byte_array_address(address)
         {
             return Ok((Space::Local, place));
         }
@@ -151,7 +150,8 @@ impl Builder<'_> {
         Ok(Some([slot, slot + 1].into()))
     }
 
-    /// Decodes multicast accesses. One device is simulated, so a reducing load reads the only copy.
+    /// Decodes `multimem`, accesses to one copy of the data per GPU. The simulator has one GPU, so a reducing load reads the only
+    /// copy.
     fn decode_multimem(&mut self, instruction: &Instruction) -> Result<Op> {
         const MULTIMEM_MODIFIERS: &[&str] =
             &["ld_reduce", "st", "red", "add", "min", "max", "and", "or", "xor", "acc::f32", "acc::f16", "v2", "v4", "v8"];
@@ -179,7 +179,7 @@ impl Builder<'_> {
         Ok(Op::MultimemReduce { space, op, ty, src, old_value_dst: self.allocate_temporary(), address })
     }
 
-    /// Simulated memory is sequentially consistent, so only proxy fences have an effect.
+    /// Decodes `fence`. Simulated memory is sequentially consistent, so only proxy fences have an effect.
     fn decode_fence(&mut self, instruction: &Instruction) -> Result<Op> {
         let words = ["proxy", "async", "alias", "mbarrier_init", "sync_restrict", "tensormap::generic"];
         let known_modifiers: Vec<&str> = ORDER_AND_HINTS.iter().chain(&words).copied().collect();
@@ -187,7 +187,7 @@ impl Builder<'_> {
         Ok(if instruction.has("proxy") && instruction.has("async") { Op::ProxyFence } else { Op::Nop })
     }
 
-    /// Returns the register that `[param0]` of a call sequence refers to.
+    /// Returns the register of a call argument or result that an address such as `[param0]` names. `None` for other addresses.
     fn call_argument(&mut self, instruction: &Instruction, index: usize) -> Result<Option<RegSlot>> {
         let Operand::Address(address) = self.operand(instruction, index)? else { return Ok(None) };
         let Some(slot) = address.base.as_ref().and_then(|name| self.argument_slot(name)) else { return Ok(None) };

@@ -25,7 +25,7 @@ use crate::program::{Op, Program};
 use builder::Builder;
 use ptx::{Function, Instruction, Item, Modifier, Module, Statement};
 
-/// Decodes the named entry, or the only one.
+/// Decodes the kernel with the name `entry`. With `None`, decodes the only kernel of the module.
 pub fn decode(module: &Module, entry: Option<&str>, sizes: LaunchSizes) -> Result<Program> {
     let entries: Vec<&Function> = module
         .items
@@ -54,7 +54,7 @@ fn entry_names(entries: &[&Function]) -> String {
 }
 
 impl Builder<'_> {
-    /// Decodes the statements of a block, which is a scope of names.
+    /// Decodes the statements of a block. A block is a scope: its names are visible only inside it.
     pub(super) fn decode_block(&mut self, statements: &[Statement]) -> Result<()> {
         self.open_scope(statements);
         for statement in statements {
@@ -121,7 +121,7 @@ fn unsupported(instruction: &Instruction, why: &str) -> Box<Fault> {
     Fault::unsupported(format!("'{}' is not supported: {why}", instruction.full_name()))
 }
 
-/// Rejects modifiers other than the known ones, so that decoding never ignores one silently.
+/// Returns a fault if an instruction has a modifier that is not in `known_modifiers`. Reason: decoding must not ignore a modifier.
 fn check_modifiers(instruction: &Instruction, known_modifiers: &[&str]) -> Result<()> {
     for modifier in &instruction.modifiers {
         if let Modifier::Word(word) = modifier

@@ -1,4 +1,4 @@
-//! Decodes `tcgen05`.
+//! Decodes the `tcgen05` instructions.
 
 use super::builder::Builder;
 use super::{check_modifiers, unsupported};
@@ -11,7 +11,7 @@ use ptx::{Instruction, Operand};
 const COMMON_MODIFIERS: &[&str] = &["cta_group::1", "cta_group::2", "sync", "aligned"];
 
 impl Builder<'_> {
-    /// Decodes a `tcgen05` instruction. Returns none for other instructions.
+    /// Decodes a `tcgen05` instruction. Returns `None` for other instructions.
     pub(super) fn decode_tcgen05(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         if instruction.opcode != "tcgen05" {
             return Ok(None);
@@ -33,20 +33,20 @@ impl Builder<'_> {
             Op::Tcgen05Allocate { address: self.address_operand(instruction, 0)?, columns: self.source_slot(instruction, 1, 32)? }
         } else if has("dealloc") {
             check_words(&["dealloc"])?;
-            Op::TensorFree { address: self.source_slot(instruction, 0, 32)?, columns: self.source_slot(instruction, 1, 32)? }
+            Op::Tcgen05Free { address: self.source_slot(instruction, 0, 32)?, columns: self.source_slot(instruction, 1, 32)? }
         } else if has("relinquish_alloc_permit") {
             check_words(&["relinquish_alloc_permit"])?;
-            Op::TensorRelinquish
+            Op::Tcgen05RelinquishAllocPermit
         } else if has("wait::ld") || has("wait::st") {
             check_words(&["wait::ld", "wait::st"])?;
             Op::Tcgen05Wait { loads: has("wait::ld") }
         } else if has("fence::before_thread_sync") || has("fence::after_thread_sync") {
             check_words(&["fence::before_thread_sync", "fence::after_thread_sync"])?;
-            Op::TensorFence { before: has("fence::before_thread_sync") }
+            Op::Tcgen05Fence { before: has("fence::before_thread_sync") }
         } else if has("commit") {
             check_words(&["commit", "mbarrier::arrive::one", "multicast::cluster"])?;
             let cta_mask = if has("multicast::cluster") { Some(self.source_slot(instruction, 1, 16)?) } else { None };
-            Op::TensorCommit { address: self.address_operand(instruction, 0)?, cta_mask }
+            Op::Tcgen05Commit { address: self.address_operand(instruction, 0)?, cta_mask }
         } else if has("ld") || has("st") {
             self.decode_tmem_access(instruction, has("ld"))?
         } else if has("cp") {
@@ -108,11 +108,18 @@ impl Builder<'_> {
     /// Decodes `tcgen05.cp`.
     fn decode_tmem_copy(&mut self, instruction: &Instruction) -> Result<Op> {
         let shapes = [
-            ("128x256b", CopyShape::S128x256),
-            ("4x256b", CopyShape::S4x256),
-            ("128x128b", CopyShape::S128x128),
-            ("32x128b", CopyShape::S32x128),
-            ("64x128b", if instruction.has("warpx2::02_13") { CopyShape::S64x128Warps02_13 } else { CopyShape::S64x128Warps01_23 }),
+            ("128x256b", Tcgen05CopyShape::S128x256),
+            ("4x256b", Tcgen05CopyShape::S4x256),
+            ("128x128b", Tcgen05CopyShape::S128x128),
+            ("32x128b", Tcgen05CopyShape::S32x128),
+            (
+                "64x128b",
+                if instruction.has("warpx2::02_13") {
+                    Tcgen05CopyShape::S64x128Warps02_13
+                } else {
+                    Tcgen05CopyShape::S64x128Warps01_23
+                },
+            ),
         ];
         let known_modifiers: Vec<&str> = COMMON_MODIFIERS
             .iter()
@@ -137,13 +144,13 @@ impl Builder<'_> {
     /// Decodes `tcgen05.mma`.
     fn decode_tcgen05_mma(&mut self, instruction: &Instruction) -> Result<Tcgen05Mma> {
         let kinds = [
-            ("kind::f16", TensorKind::F16),
-            ("kind::tf32", TensorKind::Tf32),
-            ("kind::f8f6f4", TensorKind::F8f6f4),
-            ("kind::i8", TensorKind::I8),
-            ("kind::mxf8f6f4", TensorKind::Mxf8f6f4),
-            ("kind::mxf4", TensorKind::Mxf4),
-            ("kind::mxf4nvf4", TensorKind::Mxf4),
+            ("kind::f16", Tcgen05MmaKind::F16),
+            ("kind::tf32", Tcgen05MmaKind::Tf32),
+            ("kind::f8f6f4", Tcgen05MmaKind::F8f6f4),
+            ("kind::i8", Tcgen05MmaKind::I8),
+            ("kind::mxf8f6f4", Tcgen05MmaKind::Mxf8f6f4),
+            ("kind::mxf4", Tcgen05MmaKind::Mxf4),
+            ("kind::mxf4nvf4", Tcgen05MmaKind::Mxf4),
         ];
         let known_modifiers: Vec<&str> = COMMON_MODIFIERS
             .iter()

@@ -1,4 +1,4 @@
-//! Decodes `wgmma`.
+//! Decodes the `wgmma` instructions.
 
 use super::builder::Builder;
 use super::matrix::{accumulator_type, operand_element, parse_shape};
@@ -8,7 +8,7 @@ use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
 impl Builder<'_> {
-    /// Decodes a `wgmma` instruction. Returns none for other instructions.
+    /// Decodes a `wgmma` instruction. Returns `None` for other instructions.
     pub(super) fn decode_wgmma(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         if instruction.opcode != "wgmma" {
             return Ok(None);

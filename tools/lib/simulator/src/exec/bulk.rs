@@ -8,7 +8,7 @@ use crate::happens_before::Actor;
 use crate::lanes::lanes_of;
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::pending::{Action, Pending};
-use crate::program::{Address, AtomOp, BulkOp, RegSlot, Side, Space};
+use crate::program::{Address, AtomOp, BulkCopySpace, BulkOp, RegSlot, Space};
 use crate::tensor_map::{Swizzle, TensorMap, TileRow};
 use crate::warp::Warp;
 use numerics::Scalar;
@@ -22,17 +22,21 @@ pub(crate) struct BulkLoad {
     from: Source,
     /// The destinations: the rank of a CTA, and an address in its shared memory. A multicast writes the same data to several CTAs.
     to: Vec<(usize, u32)>,
-    /// The mbarrier of each destination.
+    /// For each destination, the mbarrier that the copy signals: the rank of its CTA, and its address.
     barriers: Vec<(usize, u32)>,
     bytes: u32,
     /// For each destination, the time of the issue in the happens-before analysis.
     issue_times: Vec<u32>,
 }
 
+/// The source of a bulk copy to shared memory.
 #[derive(Clone, Debug)]
 enum Source {
+    /// A tile of a tensor in global memory.
     Tensor(TmaTile),
+    /// An address in global memory.
     Global(u64),
+    /// The rank of a CTA, and an address in its shared memory.
     Shared((usize, u32)),
 }
 
@@ -41,19 +45,22 @@ enum Source {
 pub(crate) struct BulkStore {
     pub(crate) cta: usize,
     pub(crate) warp: usize,
-    /// The number of its commit group, counted per warp.
+    /// The number of the commit group to which the store belongs, counted per warp.
     pub(crate) group: u32,
     from: u32,
     bytes: u32,
-    to: Target,
+    to: Destination,
     reduce: Option<(AtomOp, Type)>,
-    /// The data from shared memory. `None` until TMA has read it.
+    /// The data from shared memory. `None` until TMA has read the data.
     data: Option<Vec<u8>>,
 }
 
+/// The destination of a bulk copy to global memory.
 #[derive(Clone, Debug)]
-enum Target {
+enum Destination {
+    /// A tile of a tensor.
     Tensor(TmaTile),
+    /// An address in global memory.
     Global(u64),
 }
 
@@ -67,14 +74,14 @@ struct TmaTile {
 }
 
 impl BulkLoad {
-    /// Returns the CTAs whose barriers the copy signals.
+    /// Returns the ranks of the CTAs whose mbarriers the copy signals.
     pub(crate) fn barrier_ctas(&self) -> impl Iterator<Item = usize> {
         self.barriers.iter().map(|(cta, _)| *cta)
     }
 }
 
 impl Source {
-    /// Returns the global-memory ranges that the copy reads.
+    /// Returns the address and the size of each range of global memory that a copy of `bytes` bytes reads.
     fn global_ranges(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
         let rows = match self {
             Source::Tensor(tile) => tile.global_ranges(),
@@ -85,12 +92,12 @@ impl Source {
     }
 }
 
-impl Target {
-    /// Returns the global-memory ranges that the copy writes.
+impl Destination {
+    /// Returns the address and the size of each range of global memory that a copy of `bytes` bytes writes.
     fn global_ranges(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
         let rows = match self {
-            Target::Tensor(tile) => tile.global_ranges(),
-            Target::Global(address) => vec![(*address, bytes)],
+            Destination::Tensor(tile) => tile.global_ranges(),
+            Destination::Global(address) => vec![(*address, bytes)],
         };
         rows.into_iter()
     }
@@ -112,7 +119,7 @@ impl TmaTile {
 }
 
 impl Machine<'_> {
-    /// Executes a bulk copy. Lanes with equal operands issue one copy together.
+    /// Executes a bulk copy.
     pub(super) fn execute_bulk_copy(
         &mut self,
         cluster: &mut Cluster,
@@ -134,7 +141,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Returns the values of all operands of a lane. Reports undefined operands.
+    /// Returns the values of all operands of a lane, or a fault if an operand is undefined.
     fn operand_values(&self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<Vec<u64>> {
         let mut slots: Vec<RegSlot> = op.coordinates.to_vec();
         slots.extend([op.to.base, op.from.base, op.tensor_map, op.bytes, op.cta_mask]);
@@ -145,7 +152,7 @@ impl Machine<'_> {
         Ok(slots.iter().map(|&slot| warp.read(slot)[lane]).collect())
     }
 
-    /// Issues the copy of a lane: checks its operands and adds it to the work in flight.
+    /// Issues the copy of a lane: checks its operands and submits the copy as asynchronous work.
     fn issue_bulk_copy(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, lane: usize, op: &BulkOp) -> Result<()> {
         let actor = self.actor(cta, warp);
         let lane_address = |warp: &Warp, address: Address| warp.read(address.base)[lane].wrapping_add_signed(address.offset);
@@ -155,7 +162,7 @@ impl Machine<'_> {
             return Err(Fault::new("SIM071", format!("a bulk copy of {bytes} bytes: the size must be a multiple of 16")));
         }
         if let Some(traffic) = self.traffic()
-            && (op.from_side == Side::Global || op.to_side == Side::Global)
+            && (op.from_space == BulkCopySpace::Global || op.to_space == BulkCopySpace::Global)
         {
             traffic.count_bulk_copy(bytes);
         }
@@ -167,18 +174,18 @@ impl Machine<'_> {
                 _ => Err(Fault::new("SIM011", format!("a copy's shared address {:#x} is not a multiple of {align}", location.1))),
             }
         };
-        if op.from_side == Side::Shared && op.to_side == Side::Global {
+        if op.from_space == BulkCopySpace::Shared && op.to_space == BulkCopySpace::Global {
             let from = aligned_shared_location(cluster, lane_address(warp, op.from))?;
             if from.0 != cta {
                 return Err(Fault::new("SIM071", "a copy reads the shared memory of another CTA"));
             }
             let to = match tma_tile {
-                Some(tile) => Target::Tensor(tile),
-                None => Target::Global(lane_address(warp, op.to)),
+                Some(tile) => Destination::Tensor(tile),
+                None => Destination::Global(lane_address(warp, op.to)),
             };
             self.record_bulk_copy(false, bytes, to.global_ranges(bytes), &[]);
             let cta_state = &mut cluster.ctas[cta];
-            // Fence order is checked at the issue of the copy.
+            // A proxy fence must precede the issue of the copy, so the check takes place here and not when the copy completes.
             cta_state.shared.read_async(from.1, bytes, actor, &cta_state.proxy_fence_times)?;
             cluster.happens_before.check_read(actor, cta, from.1, bytes)?;
             if self.options.delivery == Delivery::Late {
@@ -212,10 +219,10 @@ impl Machine<'_> {
             }
             (vec![to], vec![barrier])
         };
-        let from = match (tma_tile, op.from_side) {
+        let from = match (tma_tile, op.from_space) {
             (Some(tile), _) => Source::Tensor(tile),
-            (None, Side::Global) => Source::Global(lane_address(warp, op.from)),
-            (None, Side::Shared) => {
+            (None, BulkCopySpace::Global) => Source::Global(lane_address(warp, op.from)),
+            (None, BulkCopySpace::Shared) => {
                 let location = aligned_shared_location(cluster, lane_address(warp, op.from))?;
                 let cta_state = &cluster.ctas[location.0];
                 cta_state.shared.read_async(location.1, bytes, actor, &cta_state.proxy_fence_times)?;
@@ -243,7 +250,7 @@ impl Machine<'_> {
         self.submit(cluster, Pending { actor, action: Action::Load(load) })
     }
 
-    /// Returns the tile of a tensor operand: its tensor map and its coordinates.
+    /// Returns the tile that a tensor copy moves: its tensor map and its coordinates.
     fn tma_tile(&mut self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<TmaTile> {
         let address = warp.read(op.tensor_map)[lane].wrapping_add_signed(op.map_offset);
         let bytes = match location_of_map(address)? {
@@ -267,7 +274,7 @@ impl Machine<'_> {
         Ok(TmaTile { map, coordinates, four_rows: op.four_rows })
     }
 
-    /// Performs a copy to shared memory, and counts its bytes at the mbarrier.
+    /// Performs a copy to shared memory, and completes its bytes at the mbarriers (`complete_tx`).
     pub(crate) fn perform_bulk_load(&mut self, cluster: &mut Cluster, load: BulkLoad, actor: Actor) -> Result<()> {
         let mut data = vec![0; load.bytes as usize];
         let mut swizzle = Swizzle::None;
@@ -305,14 +312,14 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Reads the source of a store. Its shared memory may be overwritten afterwards.
+    /// Reads the source of a store. Afterwards, the program may overwrite this shared memory.
     pub(crate) fn read_source(&mut self, cluster: &mut Cluster, store: &mut BulkStore) -> Result<()> {
         if store.data.is_some() {
             return Ok(());
         }
         let swizzle = match &store.to {
-            Target::Tensor(tile) => tile.map.swizzle,
-            Target::Global(_) => Swizzle::None,
+            Destination::Tensor(tile) => tile.map.swizzle,
+            Destination::Global(_) => Swizzle::None,
         };
         let shared = &mut cluster.ctas[store.cta].shared;
         let mut data = Vec::with_capacity(store.bytes as usize);
@@ -332,7 +339,7 @@ impl Machine<'_> {
         self.read_source(cluster, &mut store)?;
         let data = store.data.unwrap_or_default();
         match &store.to {
-            Target::Tensor(tile) => {
+            Destination::Tensor(tile) => {
                 let map = &tile.map;
                 for row in tile.rows() {
                     let start = (row.offset + row.skip) as usize;
@@ -343,7 +350,7 @@ impl Machine<'_> {
                     }
                 }
             }
-            Target::Global(address) => {
+            Destination::Global(address) => {
                 let memory = self.global.bytes_mut(*address, data.len())?;
                 write_or_reduce(memory, &data, store.reduce, store.reduce.map_or(1, |(_, ty)| ty.bytes()));
             }
@@ -351,8 +358,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Waits until at most `max_open` commit groups of a warp's stores are incomplete. With `read`, a store counts as complete
-    /// after TMA has read its source.
+    /// Executes `cp.async.bulk.wait_group`: completes the stores of all commit groups of a warp except the last `max_open`. With
+    /// `read`, TMA only reads the source of these stores.
     pub(super) fn bulk_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &Warp, max_open: u32, read: bool) -> Result<()> {
         let must_complete =
             |store: &BulkStore| store.cta == cta && store.warp == warp.index && store.group + max_open < warp.bulk_groups;
@@ -373,9 +380,9 @@ impl Machine<'_> {
     }
 }
 
-/// Returns the location of a tensor map. It is in global memory or in a parameter.
+/// Returns the location of a tensor map, which must be in global memory or in a parameter.
 fn location_of_map(address: u64) -> Result<MemoryLocation> {
-    // A tensor map is in global memory or a parameter, so its location does not depend on the cluster.
+    // The location does not depend on the cluster, because the address is not in shared memory.
     if address >> 32 << 32 == SHARED_BASE {
         return Err(Fault::new("SIM070", "a tensor map in shared memory"));
     }
@@ -391,7 +398,7 @@ fn round_to_tf32(data: &mut [u8]) {
     }
 }
 
-/// Writes data to memory, or combines it with the elements in memory.
+/// Writes data to memory. With `reduce`, combines each element of the data with the element in memory.
 fn write_or_reduce(memory: &mut [u8], data: &[u8], reduce: Option<(AtomOp, Type)>, element_bytes: u32) {
     let Some((op, ty)) = reduce else {
         memory.copy_from_slice(data);

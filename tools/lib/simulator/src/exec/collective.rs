@@ -1,6 +1,6 @@
 //! Warp collectives: shuffles, votes, matches, reductions, elections.
 
-use super::{Flow, check_defined, memory, missing_lanes};
+use super::{Flow, check_defined, memory, wait_for_missing_lanes};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP_SIZE, lanes_of, mask_of};
 use crate::program::{AtomOp, Op, RegSlot, ShuffleMode, VoteMode};
@@ -9,7 +9,7 @@ use numerics::Scalar;
 use numerics::float;
 use ptx::Type;
 
-/// Returns the members of a collective, or the flow that waits for missing members.
+/// Returns the mask of the lanes that take part in a collective, or the flow that waits for missing lanes.
 fn collective_members(warp: &Warp, mask: u32, members: RegSlot) -> Result<Result<u32, Flow>> {
     check_defined(warp, members, mask, "a member mask")?;
     let lane = mask.trailing_zeros() as usize;
@@ -18,7 +18,7 @@ fn collective_members(warp: &Warp, mask: u32, members: RegSlot) -> Result<Result
         return Err(Fault::new("SIM052", format!("lanes execute a collective whose member mask {members:#x} excludes them"))
             .lanes(mask & !members));
     }
-    if let Some(flow) = missing_lanes(warp, mask, members) {
+    if let Some(flow) = wait_for_missing_lanes(warp, mask, members) {
         return Ok(Err(flow));
     }
     Ok(Ok(members & mask))
@@ -43,7 +43,7 @@ pub(super) fn execute_collective(warp: &mut Warp, mask: u32, op: &Op) -> Result<
             execute_shuffle(warp, members, *mode, *dst, *predicate, *src, *lane, *clamp)?;
         }
         Op::Vote { mode, dst, src, .. } => execute_vote(warp, members, *mode, *dst, *src)?,
-        Op::Match { all, bits, dst, predicate, src, .. } => match_lanes(warp, members, *all, *bits, *dst, *predicate, *src),
+        Op::Match { all, bits, dst, predicate, src, .. } => execute_match(warp, members, *all, *bits, *dst, *predicate, *src),
         Op::Reduce { op, ty, abs, nan, dst, src, .. } => execute_reduce(warp, members, *op, *ty, *abs, *nan, *dst, *src),
         Op::Elect { dst, predicate, .. } => {
             let leader = members.trailing_zeros() as usize;
@@ -120,8 +120,9 @@ fn execute_vote(warp: &mut Warp, mask: u32, mode: VoteMode, dst: RegSlot, src: R
     Ok(())
 }
 
-/// Executes `match.sync`: finds the lanes with an equal value.
-fn match_lanes(warp: &mut Warp, mask: u32, all: bool, bits: u32, dst: RegSlot, predicate: Option<RegSlot>, src: RegSlot) {
+/// Executes `match.sync`: returns to each lane the mask of the lanes with an equal value. With `all`, the mask is 0 unless all
+/// values are equal.
+fn execute_match(warp: &mut Warp, mask: u32, all: bool, bits: u32, dst: RegSlot, predicate: Option<RegSlot>, src: RegSlot) {
     let values = *warp.read(src);
     let part = u64::MAX >> (64 - bits);
     let matching_lanes =
@@ -158,7 +159,8 @@ fn execute_reduce(warp: &mut Warp, mask: u32, op: AtomOp, ty: Type, abs: bool, n
     warp.write_result(dst, mask, &[result; WARP_SIZE], undefined);
 }
 
-/// Returns the smaller or the larger of two f32 numbers.
+/// Returns the smaller or the larger of two f32 numbers. If only one of them is a NaN, returns the number, or a NaN with
+/// `propagates_nan`.
 fn min_or_max(is_max: bool, propagates_nan: bool, a: u64, b: u64) -> u64 {
     let (x, y) = (f32::from_bits(a as u32), f32::from_bits(b as u32));
     match (x.is_nan(), y.is_nan()) {

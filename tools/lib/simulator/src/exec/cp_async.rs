@@ -1,4 +1,4 @@
-//! `cp.async`: per-thread copies of 4 to 16 bytes, in groups.
+//! `cp.async`: per-thread copies of 4 to 16 bytes to shared memory, their commit groups and their arrivals at mbarriers.
 
 use super::Flow;
 use super::memory::{checked_lane_addresses, shared_location};
@@ -15,17 +15,17 @@ use crate::warp::Warp;
 #[derive(Clone, Debug)]
 pub(crate) struct AsyncCopy {
     lane: usize,
-    /// The number of its commit group, counted per lane.
+    /// The number of the commit group to which the copy belongs, counted per lane.
     group: u32,
     /// The rank of the destination CTA, and the address in its shared memory.
     to: (usize, u32),
     from: u64,
     bytes: u32,
-    /// Number of bytes to read; the remaining bytes are zero.
+    /// Number of bytes to read. The copy writes zeros to the remaining bytes of the destination.
     src_size: u32,
 }
 
-/// The copies of a warp that are in flight, and the number of groups that each lane has committed.
+/// The `cp.async` state of a warp: the copies in flight, and the number of groups that each lane has committed.
 #[derive(Default)]
 pub(crate) struct Copies {
     in_flight: Vec<AsyncCopy>,
@@ -97,7 +97,7 @@ impl Machine<'_> {
         }
         cluster.ctas[copy.to.0].shared.write_copy(copy.to.1, &data[..copy.bytes as usize], warp)
     }
-    /// Completes copies that were in flight.
+    /// Completes copies in flight.
     fn complete_copies(&mut self, cluster: &mut Cluster, copies: &[AsyncCopy], warp: usize) -> Result<()> {
         for copy in copies {
             cluster.ctas[copy.to.0].shared.mark_async_write(copy.to.1, copy.bytes, false)?;
@@ -112,7 +112,8 @@ impl Machine<'_> {
             warp.copies.committed_groups[lane] += 1;
         }
     }
-    /// Waits until at most `max_open` commit groups are incomplete. Without `max_open`, waits for all copies.
+    /// Executes `cp.async.wait_group` or `cp.async.wait_all`: completes all commit groups of the lanes except the last `max_open`.
+    /// Without `max_open`, completes all copies of the lanes.
     pub(super) fn copy_wait(&mut self, cluster: &mut Cluster, warp: &mut Warp, mask: u32, max_open: Option<u32>) -> Result<()> {
         let copies = warp.copies.take_due(mask, max_open);
         self.complete_copies(cluster, &copies, warp.index)
@@ -147,8 +148,8 @@ impl Machine<'_> {
         }
         Ok(Flow::Next)
     }
-    /// Completes the copies that an arrival waits for, and then arrives at the mbarrier.
-    pub(crate) fn copies_arrive(
+    /// Completes the copies of a `cp.async.mbarrier.arrive`, and then arrives at its mbarrier.
+    pub(crate) fn complete_copies_and_arrive(
         &mut self,
         cluster: &mut Cluster,
         copies: &[AsyncCopy],

@@ -1,4 +1,5 @@
-//! `clusterlaunchcontrol`, which steals clusters that are not launched yet, and `tensormap.replace`.
+//! `clusterlaunchcontrol.try_cancel`, which steals clusters that are not launched yet, `tensormap.cp_fenceproxy` and
+//! `tensormap.replace`.
 
 use super::memory::{MemoryLocation, checked_lane_addresses, memory_location, shared_location};
 use super::{Flow, check_defined};
@@ -18,9 +19,11 @@ use crate::warp::Warp;
 pub(crate) struct ClcResponse {
     /// The ranks of the CTAs that receive the response.
     to: Vec<usize>,
-    /// The shared-memory addresses, in each of these CTAs, of the response and of the mbarrier.
+    /// The address of the response in the shared memory of each of these CTAs.
     address: u32,
+    /// The address of the mbarrier in the shared memory of each of these CTAs.
     barrier: u32,
+    /// The response: the position of the stolen cluster's first CTA, and the bit `CANCELED`.
     bytes: [u8; 16],
 }
 
@@ -76,8 +79,9 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Copies a tensor map. The operation is uniform, so the first lane performs it.
-    pub(super) fn copy_map(
+    /// Executes `tensormap.cp_fenceproxy`: copies a tensor map from shared to global memory. All lanes execute the instruction
+    /// together, so only the first lane copies.
+    pub(super) fn copy_tensor_map(
         &mut self,
         cluster: &Cluster,
         cta: usize,
@@ -95,7 +99,7 @@ impl Machine<'_> {
     }
 
     /// Executes `tensormap.replace`: changes a field of a tensor map in memory.
-    pub(super) fn replace_in_map(
+    pub(super) fn replace_tensor_map_field(
         &mut self,
         cluster: &mut Cluster,
         cta: usize,

@@ -1,7 +1,8 @@
-//! `ldmatrix`, `stmatrix`, `movmatrix`: moves matrices between shared memory and register fragments.
+//! `ldmatrix` and `stmatrix`, which move matrices between shared memory and register fragments, and `movmatrix`, which transposes a
+//! matrix in registers.
 
 use super::memory::{checked_lane_addresses, shared_location};
-use super::{Flow, check_defined, missing_lanes};
+use super::{Flow, check_defined, wait_for_missing_lanes};
 use crate::fault::{Fault, Result};
 use crate::fragment;
 use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE};
@@ -9,12 +10,13 @@ use crate::machine::{Cluster, Machine};
 use crate::program::{Address, MatrixShape, RegSlot, Space};
 use crate::warp::Warp;
 
-/// Requires all lanes of the warp. Returns the flow that waits for lanes that have not arrived. Exited lanes are a fault.
+/// Checks that all lanes of the warp execute an instruction together. Returns the flow that waits for lanes that have not arrived,
+/// or a fault if a lane has exited.
 pub(super) fn require_whole_warp(warp: &Warp, mask: u32) -> Result<Option<Flow>> {
     if mask == ALL_LANES {
         return Ok(None);
     }
-    if let Some(flow) = missing_lanes(warp, mask, ALL_LANES) {
+    if let Some(flow) = wait_for_missing_lanes(warp, mask, ALL_LANES) {
         return Ok(Some(flow));
     }
     Err(Fault::new("SIM052", "lanes are missing from an instruction of the whole warp").lanes(!mask))
@@ -25,7 +27,7 @@ impl MatrixShape {
     fn rows(self) -> usize {
         if matches!(self, MatrixShape::M8n8 | MatrixShape::M8n16) { 8 } else { 16 }
     }
-    /// Returns the number of registers that hold a matrix in each lane.
+    /// Returns the number of registers that each lane uses for a matrix.
     fn register_count(self) -> usize {
         if self == MatrixShape::M16n16 { 2 } else { 1 }
     }
@@ -33,7 +35,7 @@ impl MatrixShape {
     fn elements_and_bytes(self) -> (usize, usize) {
         if self == MatrixShape::M8n8 { (2, 2) } else { (4, 1) }
     }
-    /// Returns the row and column of an element of a matrix that a register of a lane holds.
+    /// Returns the row and column of an element of a matrix in a register of a lane.
     fn element_position(self, lane: usize, register: usize, part: usize, transposed: bool) -> (usize, usize) {
         match self {
             MatrixShape::M8n8 => fragment::matrix8x8_position(lane, part, transposed),
@@ -42,14 +44,14 @@ impl MatrixShape {
             MatrixShape::M16n8 => fragment::matrix16x8_position(lane, part),
         }
     }
-    /// Returns the size of a row in shared memory.
+    /// Returns the bytes of a row in shared memory.
     fn row_bytes(self) -> u32 {
         if self == MatrixShape::M16n8 { 8 } else { 16 }
     }
 }
 
 impl Machine<'_> {
-    /// Executes `ldmatrix`. The lanes provide the addresses of the rows.
+    /// Executes `ldmatrix`. Lane `i` provides the address of row `i`, counted over all matrices.
     pub(super) fn load_matrix(
         &mut self,
         cluster: &mut Cluster,
@@ -108,7 +110,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    /// Executes `stmatrix`. The lanes provide the addresses of the rows.
+    /// Executes `stmatrix`. Lane `i` provides the address of row `i`, counted over all matrices.
     pub(super) fn store_matrix(
         &mut self,
         cluster: &mut Cluster,
@@ -157,13 +159,13 @@ impl Machine<'_> {
     }
 }
 
-/// Expands sixteen packed elements of fewer than eight bits to one byte each.
+/// Expands sixteen packed elements of `width` bits, fewer than eight, to one byte each.
 fn expand_to_bytes(row: &[u8], width: u32) -> [u8; 16] {
     let all = row.iter().rev().fold(0u128, |bits, &byte| bits << 8 | u128::from(byte));
     std::array::from_fn(|index| (all >> (index as u32 * width)) as u8 & ((1 << width) - 1))
 }
 
-/// Transposes an 8x8 matrix of 16-bit elements within the warp.
+/// Executes `movmatrix`: transposes an 8x8 matrix of 16-bit elements across the lanes of the warp.
 pub(super) fn move_matrix(warp: &mut Warp, mask: u32, dst: RegSlot, src: RegSlot) -> Result<Flow> {
     if let Some(flow) = require_whole_warp(warp, mask)? {
         return Ok(flow);

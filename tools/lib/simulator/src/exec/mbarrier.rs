@@ -17,7 +17,7 @@ pub(crate) struct Mbarrier {
     expected: u32,
     /// Number of arrivals that the current phase still needs.
     pending: u32,
-    /// Number of expected bytes that have not arrived. Negative if data arrives before its `expect_tx`.
+    /// Number of expected bytes that have not arrived. Negative if data arrives before the corresponding `expect_tx`.
     tx_count: i64,
     /// Number of completed phases.
     completed_phases: u64,
@@ -47,7 +47,7 @@ impl Mbarrier {
 }
 
 impl Cluster {
-    /// Returns the barrier at an address of a CTA.
+    /// Returns the mbarrier at an address of a CTA.
     pub(crate) fn mbarrier(&mut self, (cta, address): (usize, u32)) -> Result<&mut Mbarrier> {
         let missing = || Fault::new("SIM053", format!("there is no initialised mbarrier at {address:#x}"));
         self.ctas[cta].mbarriers.get_mut(&address).ok_or_else(missing)
@@ -63,13 +63,13 @@ impl Cluster {
         barrier.pending = pending;
         self.try_complete_phase(location)
     }
-    /// Completes bytes of a transaction.
+    /// Executes `complete_tx`: subtracts arrived bytes from the bytes that the current phase expects.
     pub(crate) fn complete_bytes(&mut self, location: (usize, u32), bytes: u32) -> Result<()> {
         let barrier = self.mbarrier(location)?;
         barrier.tx_count -= i64::from(bytes);
         self.try_complete_phase(location)
     }
-    /// Checks that the use of a barrier is ordered after its initialisation.
+    /// Checks that the use of an mbarrier is ordered after its initialisation.
     pub(crate) fn check_mbarrier_use(&mut self, location: (usize, u32), actor: Actor) -> Result<()> {
         self.happens_before.check_mbarrier_use(actor, location)
     }
@@ -80,7 +80,7 @@ impl Cluster {
         }
         Ok(())
     }
-    /// Adds bytes that the current phase of an mbarrier expects.
+    /// Executes `expect_tx`: adds bytes that the current phase of an mbarrier expects.
     fn expect_bytes(&mut self, location: (usize, u32), bytes: u32) -> Result<()> {
         let barrier = self.mbarrier(location)?;
         barrier.tx_count += i64::from(bytes);
@@ -124,7 +124,7 @@ impl Machine<'_> {
                         return Err(with_lane(Fault::new("SIM054", format!("an mbarrier cannot wait for {value} arrivals"))));
                     }
                     self.record_event(|| Event::Init { bar, count: value });
-                    // The write checks that the barrier is in shared memory.
+                    // This write only checks that the mbarrier is in bounds of shared memory.
                     cluster.ctas[location.0].shared.write_async(location.1, &[0; 8])?;
                     cluster.happens_before.check_write(actor, location.0, location.1, 8).map_err(with_lane)?;
                     let barrier = Mbarrier { expected: value, pending: value, ..Mbarrier::default() };
@@ -183,9 +183,9 @@ impl Machine<'_> {
         }
         if let MbarrierOp::Wait { blocking, .. } = op {
             let done = lanes_of(mask).any(|lane| out[lane] == 1);
-            // With late delivery, the first try_wait fails spuriously, which the ISA permits; later tries block. A repeated
-            // test_wait at one instruction counts as a blocking wait. Otherwise, late work would never complete for a loop that
-            // only polls.
+            // With late delivery, the first `try_wait` at an instruction does not block, and its failure is spurious, as the ISA
+            // permits. Later tries block. A repeated `test_wait` at one instruction also blocks. Reason: late work completes only
+            // when no warp can continue, and a loop of `test_wait` would always continue.
             let pc = warp.splits[split].pc;
             let is_repeated = warp.splits[split].failed_wait_pc == Some(pc);
             let blocks = blocking && self.options.delivery == Delivery::Early || is_repeated;
@@ -217,8 +217,8 @@ fn is_uniform(mask: u32, lane_addresses: &Lanes, operand: &Lanes) -> bool {
     lanes_of(mask).all(|lane| lane_addresses[lane] == lane_addresses[first_lane] && operand[lane] == operand[first_lane])
 }
 
-/// Returns the lanes that perform the operation, each with the number of lanes that it stands for. If all lanes have equal
-/// operands, the first lane acts for all.
+/// Returns the lanes that perform the operation, each with the number of lanes for which it acts. If all lanes have equal operands,
+/// the first lane acts for all lanes.
 fn acting_lanes(mask: u32, lane_addresses: &Lanes, operand: &Lanes, op: MbarrierOp) -> Vec<(usize, u32)> {
     let once = matches!(op, MbarrierOp::Wait { .. } | MbarrierOp::Init);
     if is_uniform(mask, lane_addresses, operand) {

@@ -12,7 +12,7 @@ use numerics::arith::Rounding;
 use numerics::float::{OverflowResult, add_odd, decode, encode};
 use ptx::Type;
 
-/// A decoded generic address.
+/// The state space and the address of an access, after decoding of generic and cluster addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryLocation {
     Global(u64),
@@ -22,8 +22,8 @@ pub(crate) enum MemoryLocation {
     Param(u32),
 }
 
-/// The bit position of the CTA rank in a shared-memory address of the cluster. Programs rely on it: clearing bit 24 of a barrier's
-/// address gives the barrier of the even CTA of a pair.
+/// The bit position of the CTA rank in a shared-memory address of the cluster. Programs rely on this position. Example: a program
+/// clears bit 24 of an mbarrier address to get the mbarrier of the even CTA of a pair.
 const CLUSTER_SHIFT: u32 = 24;
 
 /// Returns the rank of the CTA whose shared memory contains an address.
@@ -37,7 +37,7 @@ pub(crate) fn map_to_cta(address: u64, rank: u64) -> u64 {
     address >> 32 << 32 | rank << CLUSTER_SHIFT | offset
 }
 
-/// Decodes a 32-bit shared address into a CTA rank and an offset.
+/// Decodes a 32-bit shared address into the rank of its CTA and the address in the shared memory of this CTA.
 pub(crate) fn shared_location(cluster: &Cluster, cta: usize, address: u32) -> Result<(usize, u32)> {
     let offset = address & ((1 << CLUSTER_SHIFT) - 1);
     match (address >> CLUSTER_SHIFT) as usize {
@@ -49,7 +49,7 @@ pub(crate) fn shared_location(cluster: &Cluster, cta: usize, address: u32) -> Re
     }
 }
 
-/// Converts an address in a state space to a location. A generic address selects the space by its upper bits.
+/// Converts an address in a state space to a location. The upper 32 bits of a generic address select the space.
 pub(crate) fn memory_location(cluster: &Cluster, cta: usize, space: Space, address: u64) -> Result<MemoryLocation> {
     Ok(match space {
         Space::Global => MemoryLocation::Global(address),
@@ -68,7 +68,7 @@ pub(crate) fn memory_location(cluster: &Cluster, cta: usize, space: Space, addre
     })
 }
 
-/// Returns each lane's address after the checks that apply to every access.
+/// Returns the address of each lane, or a fault if an address is undefined or misaligned for an access of `bytes` bytes.
 pub(crate) fn checked_lane_addresses(warp: &Warp, mask: u32, address: Address, space: Space, bytes: u32) -> Result<Lanes> {
     check_defined(warp, address.base, mask, "an address")?;
     let base = warp.read(address.base);
@@ -88,7 +88,7 @@ pub(crate) fn checked_lane_addresses(warp: &Warp, mask: u32, address: Address, s
     Ok(out)
 }
 
-/// Reads an element from its little-endian bytes.
+/// Returns the value of an element from its little-endian bytes.
 fn little_endian(bytes: &[u8]) -> u64 {
     match *bytes {
         [a] => a.into(),
@@ -99,7 +99,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Sign-extends a loaded element to its register, if the load has a signed type.
+/// Returns the register value of a loaded element: sign-extended for a load with a signed type, otherwise zero-extended.
 fn extend_element(value: u64, element: ElementConversion) -> u64 {
     match element.sign_extended_bits {
         Some(width) => {
@@ -165,7 +165,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Counts and records an access for the statistics. The address of the first lane decides the space of a generic access.
+    /// Counts an access for the statistics and records it in the trace. For generic addresses, the address of the first lane
+    /// determines the space.
     fn count_access(&mut self, space: Space, cta: usize, lane_addresses: &Lanes, mask: u32, bytes: u32) {
         let first_address = lane_addresses[mask.trailing_zeros() as usize];
         let (global, shared) = match (space, first_address >> 32 << 32) {
@@ -189,7 +190,7 @@ impl Machine<'_> {
 
     /// Executes `multimem.red`: one atomic operation for each of the contiguous elements. The address must be aligned for all
     /// elements together.
-    #[expect(clippy::too_many_arguments, reason = "the machine's parts, and one for each part of the instruction")]
+    #[expect(clippy::too_many_arguments, reason = "the state of the machine, and one argument per operand of the instruction")]
     pub(super) fn multimem_reduce(
         &mut self,
         cluster: &mut Cluster,
@@ -297,7 +298,7 @@ impl Machine<'_> {
     }
 }
 
-/// Returns the index of a lane's local address in the local memory of the warp.
+/// Returns the index of a lane's local address in the local memory of the warp, or a fault if the access is out of bounds.
 fn local_start(local_bytes: u32, lane: usize, offset: u32, total: u32) -> Result<usize> {
     if offset.checked_add(total).is_none_or(|end| end > local_bytes) {
         let message =
@@ -337,7 +338,7 @@ fn float_type(ty: Type) -> Scalar {
     }
 }
 
-/// Combines the old value of a float atomic with its operand.
+/// Returns the result of a float atomic from the old value and the operand.
 fn float_combine(op: AtomOp, ty: Scalar, old: u64, a: u64) -> u64 {
     let (x, y) = (decode(ty, old), decode(ty, a));
     match op {
@@ -349,7 +350,7 @@ fn float_combine(op: AtomOp, ty: Scalar, old: u64, a: u64) -> u64 {
     }
 }
 
-/// Combines the old value of an integer atomic with its operand.
+/// Returns the result of an integer atomic from the old value and the operand.
 fn integer_combine(op: AtomOp, ty: Type, old: u64, a: u64) -> u64 {
     let shift = 64 - ty.bits();
     let signed = |x: u64| ((x << shift) as i64) >> shift;

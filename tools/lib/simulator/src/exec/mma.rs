@@ -44,7 +44,7 @@ pub(super) fn execute_mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow
         }
     }
     if op.uses_xor {
-        // The population count of XOR: the counts of both operands minus twice the count of AND.
+        // popc(a ^ b) = popc(a) + popc(b) - 2 popc(a & b). `multiply_accumulate` then adds the last term.
         for (index, sum) in accumulator.iter_mut().enumerate() {
             let (row, column) = (index / N, index % N);
             *sum += a[row * k..][..k].iter().sum::<f64>() + b.iter().skip(column).step_by(N).sum::<f64>();
@@ -57,7 +57,7 @@ pub(super) fn execute_mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow
         let out: Lanes = std::array::from_fn(|lane| {
             let mut value = 0;
             for (part, (row, column)) in fragment_elements(lane, index, packed) {
-                value |= op.d_type.round_to(accumulator[row * N + column]) << (16 * part);
+                value |= op.d_type.round_to_bits(accumulator[row * N + column]) << (16 * part);
             }
             value
         });
@@ -66,7 +66,7 @@ pub(super) fn execute_mma(warp: &mut Warp, mask: u32, op: &MmaOp) -> Result<Flow
     Ok(Flow::Next)
 }
 
-/// Returns the elements of an accumulator register: the part of the register, and the row and column.
+/// Returns the elements of accumulator register `index` of a lane: for each part of the register, the row and the column.
 fn fragment_elements(lane: usize, index: usize, packed: bool) -> impl Iterator<Item = (usize, (usize, usize))> {
     (0..if packed { 2 } else { 1 }).map(move |part| {
         (part, if packed { fragment::c_packed_position(lane, index, part) } else { fragment::c_position(lane, index) })
@@ -97,7 +97,7 @@ fn read_operand(
 }
 
 impl MmaOperand {
-    /// Decodes an element.
+    /// Returns the value of an element's bits.
     fn value(&self, bits: u64) -> f64 {
         match self.value_table.get(bits as usize) {
             Some(&value) => value,
@@ -106,13 +106,14 @@ impl MmaOperand {
     }
 }
 
-/// Returns the `thread-id` selector. For B, it selects the thread of each quad that provides the scales. For A, it selects a pair
-/// of threads.
+/// Returns the value of the `thread-id` selector. For B, the value selects the thread of each quad that provides the scales. For A,
+/// it selects a pair of threads.
 fn scale_thread(warp: &Warp, scale: &ScaleOp) -> usize {
     (warp.read(scale.thread_id)[0] & 3) as usize
 }
 
-/// Returns the scales of all rows (or columns), `count` for each.
+/// Returns the scales of all rows of A (or columns of B), `scale.count` for each. `lane_of` gives the lane whose register has the
+/// scales of a row.
 fn read_scales(warp: &Warp, scale: &ScaleOp, rows: usize, lane_of: impl Fn(usize) -> usize) -> Vec<f64> {
     let first_byte = (warp.read(scale.byte_id)[0] & 3) as u32;
     let values = warp.read(scale.slot);
@@ -126,7 +127,7 @@ fn read_scales(warp: &Warp, scale: &ScaleOp, rows: usize, lane_of: impl Fn(usize
     out
 }
 
-/// Returns whether an accumulator register holds two elements.
+/// Returns whether an accumulator register contains two elements.
 pub(crate) fn is_packed(ty: AccumulatorType) -> bool {
     matches!(ty, AccumulatorType::Float(numerics::Scalar::F16))
 }

@@ -1,4 +1,5 @@
-//! Instruction execution. This file dispatches and executes element-wise instructions; the submodules execute the other families.
+//! Execution of decoded instructions. This file dispatches on the instruction and executes element-wise instructions and branches.
+//! The submodules execute the other instructions.
 
 pub(crate) mod bulk;
 mod collective;
@@ -11,7 +12,7 @@ pub(crate) mod mma;
 mod print;
 mod register_copies;
 pub(crate) mod tcgen05;
-pub(crate) mod tensor_mma;
+pub(crate) mod tcgen05_mma;
 pub(crate) mod wgmma;
 
 pub(crate) use mbarrier::Mbarrier;
@@ -27,11 +28,12 @@ use crate::warp::{Wait, Warp};
 /// The control flow after an instruction.
 pub(crate) enum Flow {
     Next,
-    /// The `taken` lanes branch to the target; the other lanes fall through.
+    /// The lanes of the mask `taken` branch to the target. The other lanes continue with the next instruction.
     Branch {
         target: u32,
         taken: u32,
     },
+    /// The lanes of the mask exit.
     Exit(u32),
     /// The lanes wait, and then retry the instruction.
     Wait(Wait),
@@ -53,7 +55,7 @@ impl Machine<'_> {
         let mut mask = warp.splits[split].mask;
         if let Some((slot, negated)) = instr.guard {
             if let Err(fault) = check_defined(warp, slot, mask, "a predicate") {
-                self.report_breach(fault)?;
+                self.report_violation(fault)?;
             }
             let values = mask_of(warp.read(slot));
             mask &= if negated { !values } else { values };
@@ -62,7 +64,7 @@ impl Machine<'_> {
             }
         }
         if warp.any_in_flight() {
-            // NVIDIA's compiler copies registers that asynchronous work owns before the wait for the work.
+            // NVIDIA's compiler may copy a register before the wait for the asynchronous work that writes the register.
             let pc = warp.splits[split].pc;
             if register_copies::copies_in_flight_register(warp, &instr.op) {
                 self.copy_in_flight(warp, mask, pc, &instr.op);
@@ -70,7 +72,7 @@ impl Machine<'_> {
             }
             check_in_flight(warp, &instr.op)?;
         }
-        if !warp.tensor_loads.is_empty() {
+        if !warp.tmem_load_registers.is_empty() {
             check_tmem_loads(warp, &instr.op)?;
         }
         match &instr.op {
@@ -95,7 +97,7 @@ impl Machine<'_> {
             Op::Trap => return Err(Fault::new("SIM060", "the program traps").lanes(mask)),
             Op::Yield => return Ok(Flow::Yield),
             Op::Clock { dst } => {
-                // The simulated clock is fast, so that busy waits end soon.
+                // The simulated clock advances by 1000 cycles per warp instruction, so that loops that poll the clock end soon.
                 let now = self.warp_instructions * 1000;
                 warp.write_result(*dst, mask, &[now; WARP_SIZE], 0);
                 return Ok(Flow::Yield);
@@ -133,9 +135,9 @@ impl Machine<'_> {
             Op::CancelLaunch { response, barrier, multicast } => {
                 return self.cancel_launch(cluster, cta, warp, mask, (*response, *barrier), *multicast);
             }
-            Op::CopyTensorMap { to, from } => self.copy_map(cluster, cta, warp, mask, *to, *from)?,
+            Op::CopyTensorMap { to, from } => self.copy_tensor_map(cluster, cta, warp, mask, *to, *from)?,
             Op::ReplaceTensorMapField { space, address, field, value } => {
-                self.replace_in_map(cluster, cta, warp, mask, *space, *address, *field, *value)?;
+                self.replace_tensor_map_field(cluster, cta, warp, mask, *space, *address, *field, *value)?;
             }
             Op::CopyCommit => self.copy_commit(warp, mask),
             Op::CopyWait { max_open } => self.copy_wait(cluster, warp, mask, *max_open)?,
@@ -166,14 +168,14 @@ impl Machine<'_> {
             Op::WgmmaCommit => self.wgmma_commit(warp),
             Op::WgmmaWait { max_open } => return self.wgmma_wait(cluster, cta, warp, *max_open),
             Op::Tcgen05Allocate { .. }
-            | Op::TensorFree { .. }
-            | Op::TensorRelinquish
+            | Op::Tcgen05Free { .. }
+            | Op::Tcgen05RelinquishAllocPermit
             | Op::TmemLoad { .. }
             | Op::TmemStore { .. }
             | Op::Tcgen05Wait { .. }
-            | Op::TensorFence { .. }
+            | Op::Tcgen05Fence { .. }
             | Op::Tcgen05Copy { .. }
-            | Op::TensorCommit { .. }
+            | Op::Tcgen05Commit { .. }
             | Op::Tcgen05Mma(_) => {
                 let pc = warp.splits[split].pc;
                 return self.execute_tcgen05(cluster, cta, warp, mask, pc, &instr.op);
@@ -214,8 +216,8 @@ impl Machine<'_> {
     }
 }
 
-/// Returns a fault if an operand is undefined on which the effect of an instruction depends, such as a branch condition or an
-/// address.
+/// Returns a fault if a register is undefined in a lane of the mask. For operands on which the effect of an instruction depends,
+/// such as a branch condition or an address.
 #[inline]
 pub(crate) fn check_defined(warp: &Warp, slot: RegSlot, mask: u32, operand_name: &str) -> Result<()> {
     let lanes = warp.undefined[slot as usize] & mask;
@@ -237,18 +239,19 @@ fn check_in_flight(warp: &Warp, op: &Op) -> Result<()> {
     Ok(())
 }
 
-/// Reports an op that uses the result of a `tcgen05.ld` before `tcgen05.wait::ld`.
+/// Returns a fault if an op uses the result of a `tcgen05.ld` before the `tcgen05.wait::ld`.
 fn check_tmem_loads(warp: &Warp, op: &Op) -> Result<()> {
     let mut used = false;
-    op.for_each_reg_slot(|slot| used |= warp.tensor_loads.contains(&slot));
+    op.for_each_reg_slot(|slot| used |= warp.tmem_load_registers.contains(&slot));
     if used {
         return Err(Fault::new("SIM033", "a register that tcgen05.ld loads is used before tcgen05.wait::ld"));
     }
     Ok(())
 }
 
-/// Returns the flow that waits until all `needed` lanes that have not exited reach the instruction. `None` if all are here.
-pub(crate) fn missing_lanes(warp: &Warp, mask: u32, needed: u32) -> Option<Flow> {
+/// If some lanes of `needed` have neither exited nor reached the instruction, returns the flow that waits for these lanes. `mask`
+/// has the lanes that have reached it.
+pub(crate) fn wait_for_missing_lanes(warp: &Warp, mask: u32, needed: u32) -> Option<Flow> {
     let missing = needed & warp.live_lanes() & !mask;
     (missing != 0).then_some(Flow::Wait(Wait::Lanes { missing }))
 }

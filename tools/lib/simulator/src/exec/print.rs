@@ -1,4 +1,5 @@
-//! `vprintf`: the format string and the argument buffer are in memory, with C's variadic layout.
+//! `vprintf`, to which device compilers lower `printf`. The format string and the argument buffer are in memory. The buffer has the
+//! layout of C's variadic arguments.
 
 use crate::decode::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
 use crate::fault::{Fault, Result};
@@ -6,9 +7,9 @@ use crate::lanes::WARP_SIZE;
 use crate::machine::Machine;
 use crate::warp::Warp;
 
-/// Limit on the bytes of a format string or a string argument.
+/// Maximum number of bytes of a format string or a string argument.
 const STRING_LIMIT: u64 = 1 << 16;
-/// Limit on the bytes that a run prints.
+/// Maximum number of bytes that a run prints.
 const PRINT_LIMIT: usize = 64 << 20;
 
 impl Machine<'_> {
@@ -60,7 +61,7 @@ impl Machine<'_> {
         }
         Ok(u64::from_le_bytes(value))
     }
-    /// Reads a byte that `vprintf` accesses: local memory of the lane, or global memory.
+    /// Reads a byte of the lane's local memory or of global memory. A fault reports other spaces.
     fn read_byte(&mut self, warp: &Warp, lane: usize, address: u64) -> Result<u8> {
         let local = self.program.local_bytes;
         match address >> 32 << 32 {
@@ -73,7 +74,7 @@ impl Machine<'_> {
             _ => Ok(self.global.read(address, 1)?[0]),
         }
     }
-    /// Reads a string up to its terminating zero.
+    /// Reads a string up to its terminating zero byte.
     fn read_string(&mut self, warp: &Warp, lane: usize, address: u64) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         for offset in 0..STRING_LIMIT {
@@ -86,7 +87,7 @@ impl Machine<'_> {
     }
 }
 
-/// Formats one argument with the flags, width and precision of its C conversion specification, which `directive` holds.
+/// Formats one argument of `bytes` bytes for a C conversion. `directive` has the flags, the width and the precision.
 fn format_conversion(directive: &[u8], conversion: u8, value: u64, bytes: u64) -> String {
     let digits = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<usize>().ok()).map(|n| n.min(1000));
     let spec: Vec<u8> = directive.iter().copied().filter(|byte| !byte.is_ascii_alphabetic()).collect();

@@ -1,14 +1,14 @@
 //! Register copies: moves, packs and unpacks.
 //!
-//! If asynchronous work owns the source register of a copy, the work owns the destination too. The copy executes when the work
-//! completes.
+//! Asynchronous work in flight owns the registers that it reads or writes. If the work owns the source register of a copy, it also
+//! owns the destination. The copy then executes when the work completes.
 
 use crate::lanes::{Lanes, WARP_SIZE};
 use crate::machine::{Delivery, Machine};
 use crate::program::{Op, RegSlot};
 use crate::warp::Warp;
 
-/// Executes an op that copies, packs or unpacks registers. The destination inherits the undefined lanes and the fence state of the
+/// Executes an op that copies, packs or unpacks registers. The destination gets the undefined lanes and the fence state of the
 /// source.
 pub(super) fn execute_copy(warp: &mut Warp, mask: u32, op: &Op) {
     match op {
@@ -65,8 +65,8 @@ pub(super) fn copies_in_flight_register(warp: &Warp, op: &Op) -> bool {
 }
 
 impl Machine<'_> {
-    /// Records a copy whose source register asynchronous work owns. It executes when the work completes: with early delivery, at
-    /// once.
+    /// Records a copy whose source register asynchronous work owns. The copy executes when the work completes. With early delivery,
+    /// the work is already complete, so the copy executes now.
     pub(super) fn copy_in_flight(&mut self, warp: &mut Warp, mask: u32, pc: u32, op: &Op) {
         if self.options.delivery == Delivery::Early {
             execute_copy(warp, mask, op);

@@ -1,4 +1,4 @@
-//! `tcgen05`: TMEM allocation, loads and stores by warps, and copies to TMEM. The MMAs are in `tensor_mma`.
+//! `tcgen05`: TMEM allocation, loads and stores by warps, and copies to TMEM. The MMAs are in `tcgen05_mma`.
 
 use super::matrix::require_whole_warp;
 use super::memory::{checked_lane_addresses, shared_location};
@@ -9,14 +9,14 @@ use crate::happens_before::{Actor, HappensBefore};
 use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE, lanes_of};
 use crate::machine::{Cluster, Cta, Delivery, Machine, Races};
 use crate::pending::{Action, Pending};
-use crate::program::{Address, CopyShape, Op, RegSlot, Space};
+use crate::program::{Address, Op, RegSlot, Space, Tcgen05CopyShape};
 use crate::tmem::TmemShape;
 use crate::tmem_happens_before::{ALL_LANE_GROUPS, TmemAccessKind};
 use crate::warp::{Wait, Warp};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Limit on the stores in flight per warp. If a warp exceeds it, all its stores complete.
+/// Maximum number of `tcgen05.st` stores in flight per warp. If a warp issues more stores, all its stores complete.
 const MAX_OPEN_STORES: usize = 256;
 
 /// A `tcgen05.cp` copy from shared memory to tensor memory.
@@ -28,20 +28,22 @@ pub(crate) struct TmemCopy {
     to: u32,
     /// The matrix descriptor of the source.
     from: u64,
-    shape: CopyShape,
+    shape: Tcgen05CopyShape,
 }
 
-/// A load from or a store to tensor memory by a warp. With late delivery, a store completes at its wait.
+/// A `tcgen05.ld` or `tcgen05.st` of a warp. With late delivery, a store completes at its wait.
 #[derive(Clone, Debug)]
 pub(crate) struct TmemTransfer {
+    /// The index of the instruction.
     pc: u32,
+    /// The TMEM address of the first lane and column.
     address: u32,
     /// The values to store, one for each source register; empty for a load.
     values: Vec<Lanes>,
 }
 
 impl Machine<'_> {
-    /// Executes a `tcgen05` instruction.
+    /// Executes a `tcgen05` instruction for the lanes of the mask.
     pub(super) fn execute_tcgen05(
         &mut self,
         cluster: &mut Cluster,
@@ -52,25 +54,25 @@ impl Machine<'_> {
         op: &Op,
     ) -> Result<Flow> {
         match op {
-            Op::Tcgen05Allocate { address, columns } => return self.tensor_allocate(cluster, cta, warp, mask, *address, *columns),
-            Op::TensorFree { address, columns } => {
+            Op::Tcgen05Allocate { address, columns } => return self.allocate_tmem(cluster, cta, warp, mask, *address, *columns),
+            Op::Tcgen05Free { address, columns } => {
                 if let Some(flow) = require_whole_warp(warp, mask)? {
                     return Ok(flow);
                 }
                 let (address, columns) = (uniform_value(warp, *address, "an address")?, uniform_value(warp, *columns, "a size")?);
                 cluster.ctas[cta].tmem.free(address, columns)?;
             }
-            Op::TensorRelinquish => cluster.ctas[cta].tmem.relinquished = true,
-            Op::TmemLoad { .. } | Op::TmemStore { .. } => return self.tensor_access(cluster, cta, warp, mask, pc, op),
+            Op::Tcgen05RelinquishAllocPermit => cluster.ctas[cta].tmem.relinquished = true,
+            Op::TmemLoad { .. } | Op::TmemStore { .. } => return self.access_tmem(cluster, cta, warp, mask, pc, op),
             Op::Tcgen05Wait { loads: false } => self.complete_stores(cluster, cta, warp)?,
             Op::Tcgen05Wait { loads: true } => {
-                warp.tensor_loads.clear();
+                warp.tmem_load_registers.clear();
                 cluster.happens_before.complete_tmem_loads(self.actor(cta, warp));
             }
-            Op::TensorFence { before } => cluster.happens_before.tensor_fence(self.actor(cta, warp), *before),
+            Op::Tcgen05Fence { before } => cluster.happens_before.record_tcgen05_fence(self.actor(cta, warp), *before),
             Op::Tcgen05Mma(op) => {
                 for lane in lanes_of(mask) {
-                    self.issue_tensor_mma(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
+                    self.issue_tcgen05_mma(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
                 }
             }
             Op::Tcgen05Copy { shape, cta_pair, to, from } => {
@@ -90,7 +92,7 @@ impl Machine<'_> {
                     self.submit(cluster, Pending { actor, action: Action::TmemCopy(tmem_copy) })?;
                 }
             }
-            Op::TensorCommit { address, cta_mask } => {
+            Op::Tcgen05Commit { address, cta_mask } => {
                 let lane_addresses = checked_lane_addresses(warp, mask, *address, Space::SharedCluster, 8)?;
                 for lane in lanes_of(mask) {
                     let location = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
@@ -108,8 +110,8 @@ impl Machine<'_> {
                     self.record_commit(&barriers);
                     let actor = self.actor(cta, warp);
                     barriers.iter().try_for_each(|barrier| cluster.check_mbarrier_use(*barrier, actor))?;
-                    cluster.happens_before.tensor_fence(actor, true);
-                    let commit_number = cluster.happens_before.tensor_commit(actor);
+                    cluster.happens_before.record_tcgen05_fence(actor, true);
+                    let commit_number = cluster.happens_before.count_tcgen05_commit(actor);
                     self.submit(cluster, Pending { actor, action: Action::Commit { barriers, commit_number } })?;
                 }
             }
@@ -119,7 +121,7 @@ impl Machine<'_> {
     }
 
     /// Executes `tcgen05.alloc`. The warp waits until enough columns are free.
-    fn tensor_allocate(
+    fn allocate_tmem(
         &mut self,
         cluster: &mut Cluster,
         cta: usize,
@@ -145,7 +147,7 @@ impl Machine<'_> {
     }
 
     /// Executes `tcgen05.ld` or `tcgen05.st`.
-    fn tensor_access(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, pc: u32, op: &Op) -> Result<Flow> {
+    fn access_tmem(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, mask: u32, pc: u32, op: &Op) -> Result<Flow> {
         if let Some(flow) = require_whole_warp(warp, mask)? {
             return Ok(flow);
         }
@@ -163,8 +165,9 @@ impl Machine<'_> {
                 warp.index % 4 * 32,
                 warp.index % 4 * 32 + 31
             );
-            self.report_breach(Fault::new("SIM081", message))?;
-            // NVIDIA's compiler omits the lane offset of the warp in the address.
+            self.report_violation(Fault::new("SIM081", message))?;
+            // NVIDIA's compiler omits the lane offset of the warp in the address, so the index of the warp replaces the upper lane
+            // bits.
             address = address & 0x1f_ffff | (warp.index as u32 % 4) << 21;
         }
         let values = if load { Vec::new() } else { slots.iter().map(|&slot| *warp.read(slot)).collect() };
@@ -192,10 +195,11 @@ impl Machine<'_> {
         for column in columns {
             cluster.happens_before.check_tmem_access(actor, cta, lane_groups, column..column + 1, access_kind)?;
         }
-        // A load completes immediately in both delivery modes, because hardware scoreboards its registers and NVIDIA's compiler
-        // relies on that. The ISA requires a wait before their use.
+        // A load completes immediately in both delivery modes. Reason: hardware tracks its destination registers with a scoreboard,
+        // and NVIDIA's compiler relies on this. The ISA requires `tcgen05.wait::ld` before a use of the registers, so a run with
+        // `--races error` records them in `tmem_load_registers`.
         if load && self.options.races == Races::Error {
-            warp.tensor_loads.extend(slots);
+            warp.tmem_load_registers.extend(slots);
         }
         if load || self.options.delivery == Delivery::Early {
             return self.complete_transfer(&mut cluster.ctas[cta], warp, &access).map(|()| Flow::Next);
@@ -205,8 +209,8 @@ impl Machine<'_> {
             tmem.mark_store(lane, column, true);
             Ok(())
         })?;
-        warp.tensor_stores.push(access);
-        if warp.tensor_stores.len() > MAX_OPEN_STORES {
+        warp.open_tmem_stores.push(access);
+        if warp.open_tmem_stores.len() > MAX_OPEN_STORES {
             self.complete_stores(cluster, cta, warp)?;
         }
         Ok(Flow::Next)
@@ -214,7 +218,7 @@ impl Machine<'_> {
 
     /// Completes the stores of a warp at its `tcgen05.wait::st`.
     fn complete_stores(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp) -> Result<()> {
-        for access in std::mem::take(&mut warp.tensor_stores) {
+        for access in std::mem::take(&mut warp.open_tmem_stores) {
             let op = &self.program.code[access.pc as usize].op;
             let cta_state = &mut cluster.ctas[cta];
             for_each_cell(op, &access, |_, _, (lane, _), column| {
@@ -253,7 +257,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Performs an issued `tcgen05.cp`: copies rows from shared memory to tensor memory.
+    /// Performs the copy of a `tcgen05.cp`: copies rows from shared memory to tensor memory.
     pub(crate) fn perform_tmem_copy(&mut self, cluster: &mut Cluster, tmem_copy: &TmemCopy, actor: Actor) -> Result<()> {
         if self.options.delivery == Delivery::Late {
             tmem_copy.set_in_flight(cluster, false)?;
@@ -286,14 +290,14 @@ impl TmemCopy {
     fn ctas(&self) -> Range<usize> {
         self.cta..self.cta + if self.cta_pair { 2 } else { 1 }
     }
-    /// Checks that no other access to the destination is concurrent with the copy.
+    /// Checks that the copy is ordered after earlier accesses to its destination.
     fn check_order(&self, order: &mut HappensBefore, actor: Actor) -> Result<()> {
         let first_column = self.to & 0xffff;
         let columns = first_column..first_column + self.shape.rows_and_bytes().1 / 4;
         self.ctas()
             .try_for_each(|cta| order.check_tmem_access(actor, cta, ALL_LANE_GROUPS, columns.clone(), TmemAccessKind::MmaWrite))
     }
-    /// Sets the read of shared memory to in flight (`begin`) or to complete.
+    /// Counts the beginning (`begin`) or the end of the copy's reads of shared memory.
     fn set_in_flight(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {
         let descriptor = Descriptor::decode_tcgen05(self.from)?;
         let (rows, bytes) = self.shape.rows_and_bytes();
@@ -308,31 +312,31 @@ impl TmemCopy {
     }
 }
 
-impl CopyShape {
+impl Tcgen05CopyShape {
     /// Returns the number of rows, and the bytes per row.
     fn rows_and_bytes(self) -> (usize, u32) {
         match self {
-            CopyShape::S128x256 => (128, 32),
-            CopyShape::S4x256 => (4, 32),
-            CopyShape::S128x128 => (128, 16),
-            CopyShape::S64x128Warps02_13 | CopyShape::S64x128Warps01_23 => (64, 16),
-            CopyShape::S32x128 => (32, 16),
+            Tcgen05CopyShape::S128x256 => (128, 32),
+            Tcgen05CopyShape::S4x256 => (4, 32),
+            Tcgen05CopyShape::S128x128 => (128, 16),
+            Tcgen05CopyShape::S64x128Warps02_13 | Tcgen05CopyShape::S64x128Warps01_23 => (64, 16),
+            Tcgen05CopyShape::S32x128 => (32, 16),
         }
     }
-    /// Returns the lanes that receive a row.
+    /// Returns the TMEM lanes to which the copy writes a row, relative to the lane of the destination address.
     fn lanes_of_row(self, row: usize) -> Vec<usize> {
         match self {
-            CopyShape::S128x256 | CopyShape::S128x128 => vec![row],
-            CopyShape::S4x256 => (0..4).map(|warp| 32 * warp + row).collect(),
-            CopyShape::S64x128Warps02_13 => vec![row, row + 64],
-            CopyShape::S64x128Warps01_23 => vec![row / 32 * 64 + row % 32, row / 32 * 64 + 32 + row % 32],
-            CopyShape::S32x128 => (0..4).map(|warp| 32 * warp + row).collect(),
+            Tcgen05CopyShape::S128x256 | Tcgen05CopyShape::S128x128 => vec![row],
+            Tcgen05CopyShape::S4x256 => (0..4).map(|warp| 32 * warp + row).collect(),
+            Tcgen05CopyShape::S64x128Warps02_13 => vec![row, row + 64],
+            Tcgen05CopyShape::S64x128Warps01_23 => vec![row / 32 * 64 + row % 32, row / 32 * 64 + 32 + row % 32],
+            Tcgen05CopyShape::S32x128 => (0..4).map(|warp| 32 * warp + row).collect(),
         }
     }
 }
 
 /// Calls `f(register, thread, (lane, half), column)` for every 32-bit TMEM cell that a load or store accesses. `half` is the half
-/// of a packed register that the cell exchanges.
+/// of a packed register (0 or 1) whose element is in the cell.
 fn for_each_cell(op: &Op, access: &TmemTransfer, mut f: impl FnMut(usize, usize, (usize, u32), u32) -> Result<()>) -> Result<()> {
     let (shape, count, packed, split): (TmemShape, usize, bool, u32) = match op {
         Op::TmemLoad { shape, dst, packed, split, .. } => (*shape, dst.len(), *packed, *split),
@@ -344,7 +348,7 @@ fn for_each_cell(op: &Op, access: &TmemTransfer, mut f: impl FnMut(usize, usize,
         for thread in 0..WARP_SIZE {
             for half in 0..if packed { 2 } else { 1 } {
                 let (lane, column) = shape.location(thread, register, if packed { 0 } else { split });
-                // A packed register holds two neighbouring columns.
+                // A packed register contains two neighbouring columns.
                 let column = match packed {
                     true => 2 * column + half + if shape == TmemShape::S16x32x2 && thread >= 16 { split } else { 0 },
                     false => column,
@@ -356,7 +360,7 @@ fn for_each_cell(op: &Op, access: &TmemTransfer, mut f: impl FnMut(usize, usize,
     Ok(())
 }
 
-/// Returns the value of a register that must be equal in all lanes of the warp.
+/// Returns the value of a register, or a fault if the value is undefined or differs among the lanes of the warp.
 fn uniform_value(warp: &Warp, slot: RegSlot, operand_name: &str) -> Result<u32> {
     check_defined(warp, slot, ALL_LANES, operand_name)?;
     let values = warp.read(slot);

@@ -1,7 +1,7 @@
 //! `wgmma`: asynchronous MMAs of a warp group.
 //!
-//! Each of the four warps computes 16 of the 64 rows. An MMA owns its registers until a wait covers its commit group; an earlier
-//! access is a fault. With late delivery, the MMA executes at that wait.
+//! Each of the four warps computes 16 of the 64 rows. An MMA owns its registers until a wait covers its commit group. An earlier
+//! access to these registers is a fault. With late delivery, the MMA executes at that wait.
 
 use super::matrix::require_whole_warp;
 use super::register_copies::{destinations, execute_copy};
@@ -17,14 +17,17 @@ use crate::program::{Op, Program, RegSlot, WgmmaA, WgmmaOp};
 use crate::warp::{Wait, Warp};
 use std::collections::VecDeque;
 
-/// Rows of the matrix that each warp computes.
+/// Number of rows of D that each warp computes.
 const M: usize = 16;
 
-/// An issued MMA: its instruction index, and the operand values at its issue.
+/// An issued MMA, with the operand values at its issue.
 #[derive(Clone, Debug)]
 pub(crate) struct IssuedWgmma {
+    /// The index of the instruction.
     pc: u32,
+    /// The matrix descriptor of A. 0 if A is in registers.
     a: u64,
+    /// The matrix descriptor of B.
     b: u64,
     accumulate: bool,
 }
@@ -36,10 +39,10 @@ enum AccumulatorStep {
     Copy { pc: u32, mask: u32 },
 }
 
-/// The MMAs of a warp that no wait has covered.
+/// The MMAs of a warp that no `wgmma.wait_group` has covered.
 #[derive(Default)]
 pub(crate) struct OpenMmas {
-    /// The steps that are not committed yet.
+    /// The steps after the last `wgmma.commit_group`.
     open: Vec<AccumulatorStep>,
     /// The committed groups, oldest first.
     groups: VecDeque<Vec<AccumulatorStep>>,
@@ -50,15 +53,17 @@ pub(crate) struct OpenMmas {
 /// The MMAs of a warp group. Its four warps must issue the same sequence.
 #[derive(Default)]
 pub(crate) struct WarpGroupMmas {
-    /// The instruction index of each MMA from number `first` on. All four warps have issued the MMAs before number `first`.
+    /// The instruction index of each MMA from number `first` on.
     issued_at: VecDeque<u32>,
+    /// All four warps have issued the MMAs before this number.
     first: u64,
     /// The number of MMAs that each warp has issued.
     issued: [u64; 4],
 }
 
 impl WarpGroupMmas {
-    /// Records that a warp issues its next MMA. Returns the instruction index of another warp's MMA if it differs.
+    /// Records that a warp issues its next MMA at instruction `pc`. If another warp issued the MMA with this number at another
+    /// instruction, returns that instruction.
     fn record_issue(&mut self, warp: usize, pc: u32) -> Option<u32> {
         let mma_index = self.issued[warp % 4] - self.first;
         self.issued[warp % 4] += 1;
@@ -75,7 +80,7 @@ impl WarpGroupMmas {
 }
 
 impl OpenMmas {
-    /// Records a copy of an accumulator, in the commit group of the last MMA.
+    /// Adds a copy of an accumulator register to the commit group of the last MMA.
     pub(super) fn record_copy(&mut self, pc: u32, mask: u32) {
         let group = if self.open.is_empty() { self.groups.back_mut() } else { Some(&mut self.open) };
         group.into_iter().for_each(|group| group.push(AccumulatorStep::Copy { pc, mask }));
@@ -90,8 +95,8 @@ fn mma_at(program: &Program, pc: u32) -> &WgmmaOp {
     }
 }
 
-/// Sets whether all registers of the steps are in flight.
-fn mark_steps(program: &Program, warp: &mut Warp, steps: &[AccumulatorStep], in_flight: bool) {
+/// Sets whether the registers that the steps own are in flight.
+fn set_step_registers_in_flight(program: &Program, warp: &mut Warp, steps: &[AccumulatorStep], in_flight: bool) {
     for step in steps {
         match step {
             AccumulatorStep::Mma(issued) => {
@@ -135,7 +140,10 @@ impl Machine<'_> {
         }
         if let Some(slot) = op.registers().iter().find(|&&slot| warp.is_unfenced(slot)) {
             let what = if op.d.contains(slot) { "accumulators" } else { "registers of A" };
-            self.report_breach(Fault::new("SIM037", format!("a wgmma uses {what} that were written after the last wgmma.fence")))?;
+            self.report_violation(Fault::new(
+                "SIM037",
+                format!("a wgmma uses {what} that were written after the last wgmma.fence"),
+            ))?;
         }
         let group = cluster.ctas[cta].warp_groups.entry(warp.index / 4).or_default();
         if let Some(other) = group.record_issue(warp.index, pc) {
@@ -161,7 +169,7 @@ impl Machine<'_> {
             return Err(Fault::unsupported(format!("more than {QUEUE_CAPACITY} wgmmas without a wait")));
         }
         let step = [AccumulatorStep::Mma(issued)];
-        mark_steps(self.program, warp, &step, true);
+        set_step_registers_in_flight(self.program, warp, &step, true);
         warp.mmas.open.extend(step);
         Ok(Flow::Next)
     }
@@ -169,7 +177,7 @@ impl Machine<'_> {
     /// Executes `wgmma.commit_group`: closes the group of the MMAs that the warp has issued.
     pub(super) fn wgmma_commit(&mut self, warp: &mut Warp) {
         let group = std::mem::take(&mut warp.mmas.open);
-        // Leading groups without MMAs are complete.
+        // An empty group with no open group before it is complete, so a wait need not count it.
         if !group.is_empty() || !warp.mmas.groups.is_empty() {
             warp.mmas.groups.push_back(group);
         }
@@ -178,17 +186,17 @@ impl Machine<'_> {
     /// Executes `wgmma.wait_group`: completes all groups except the last `max_open`.
     pub(super) fn wgmma_wait(&mut self, cluster: &mut Cluster, cta: usize, warp: &mut Warp, max_open: u32) -> Result<Flow> {
         let program = self.program;
-        if let Some(wait) = missing_warps(cluster, cta, warp, max_open) {
+        if let Some(wait) = wait_for_missing_warps(cluster, cta, warp, max_open) {
             return Ok(Flow::Wait(wait));
         }
         let mut done = Vec::new();
         while warp.mmas.groups.len() > max_open as usize {
             done.extend(warp.mmas.groups.pop_front().unwrap_or_default());
         }
-        mark_steps(program, warp, &done, false);
+        set_step_registers_in_flight(program, warp, &done, false);
         let mmas = std::mem::take(&mut warp.mmas);
         for steps in mmas.groups.iter().chain([&mmas.open]) {
-            mark_steps(program, warp, steps, true);
+            set_step_registers_in_flight(program, warp, steps, true);
         }
         warp.mmas = mmas;
         if self.options.delivery == Delivery::Early {
@@ -213,7 +221,7 @@ impl Machine<'_> {
         Ok(Flow::Next)
     }
 
-    /// Computes this warp's sixteen rows.
+    /// Computes the sixteen rows of D that belong to this warp.
     fn compute_wgmma(
         &mut self,
         cluster: &mut Cluster,
@@ -292,7 +300,7 @@ impl Machine<'_> {
             let mut out: Lanes = [0; WARP_SIZE];
             for (lane, value) in out.iter_mut().enumerate() {
                 for (part, element_position) in fragment_elements(lane, index, packed) {
-                    *value |= op.d_type.round_to(accumulator[element_position.0 * n + element_position.1]) << (16 * part);
+                    *value |= op.d_type.round_to_bits(accumulator[element_position.0 * n + element_position.1]) << (16 * part);
                 }
             }
             warp.write_result(slot, ALL_LANES, &out, 0);
@@ -302,9 +310,9 @@ impl Machine<'_> {
     }
 }
 
-/// Returns a wait if other warps of the group have not issued all MMAs that must be complete. Reason: the four warps execute an MMA
-/// together.
-fn missing_warps(cluster: &mut Cluster, cta: usize, warp: &Warp, max_open: u32) -> Option<Wait> {
+/// If a warp of the group has not issued all MMAs that must be complete, returns the wait for this warp. Reason: the four warps of
+/// a group execute an MMA together.
+fn wait_for_missing_warps(cluster: &mut Cluster, cta: usize, warp: &Warp, max_open: u32) -> Option<Wait> {
     let mmas = |steps: &Vec<AccumulatorStep>| steps.iter().filter(|step| matches!(step, AccumulatorStep::Mma(_))).count() as u64;
     let still_open = warp.mmas.groups.iter().rev().take(max_open as usize).chain([&warp.mmas.open]);
     let required_mmas = warp.mmas.issued - still_open.map(mmas).sum::<u64>();
@@ -314,7 +322,7 @@ fn missing_warps(cluster: &mut Cluster, cta: usize, warp: &Warp, max_open: u32) 
     (!missing.is_empty()).then_some(Wait::WarpGroup { missing, mmas: required_mmas })
 }
 
-/// Sets an MMA's read of shared memory to in flight (`begin`) or to complete.
+/// Counts the beginning (`begin`) or the end of an MMA's reads of shared memory.
 fn set_operands_in_flight(
     cluster: &mut Cluster,
     cta: usize,
@@ -345,7 +353,7 @@ fn set_operands_in_flight(
     mark_operand(issued.b, op.transpose_b, 0, op.n as u32)
 }
 
-/// Returns the elements of accumulator register `index` of a lane.
+/// Returns the elements of accumulator register `index` of a lane: for each part of the register, the row and the column.
 pub(crate) fn fragment_elements(lane: usize, index: usize, packed: bool) -> impl Iterator<Item = (usize, (usize, usize))> {
     (0..if packed { 2 } else { 1 }).map(move |part| {
         let element_position = match packed {
@@ -361,7 +369,8 @@ mod tests {
     use super::fragment_elements;
     use std::collections::BTreeSet;
 
-    /// A sample from the PTX ISA: lane 5 holds columns 2 and 3 of rows 1 and 9. The next registers hold the next eight columns.
+    /// Expected positions from the PTX ISA: the first registers of lane 5 have columns 2 and 3 of rows 1 and 9. The next registers
+    /// have the next eight columns.
     #[test]
     fn accumulator_layout() {
         let elements_of = |index: usize, packed| {

@@ -15,7 +15,7 @@ pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, cond: Value, then: Region, oth
         let taken_block = blocks[if bit == 1 { 0 } else { 1 }];
         if let Some(values) = yielded_values(edit, taken_block) {
             forward_all(edit, op, &values);
-            edit.inline(op, taken_block);
+            edit.inline_block(op, taken_block);
         }
         return;
     }
@@ -55,7 +55,8 @@ fn merge_branches(edit: &mut Edit<'_>, op: OpId, cond: Value, yes: &[Value], no:
             continue;
         }
         if yes == no {
-            // A value that both sides yield dominates the branch. If pointer spaces differ, the branch stays.
+            // A value that both sides yield dominates the branch. If its type has another address space than the result, the result
+            // stays.
             if *edit.ty(yes) == ty {
                 edit.replace_uses(result, yes);
             }

@@ -7,11 +7,12 @@ use base::ir::Op as OpId;
 use core_dialect::core_ops::Core;
 use tileaa::{Op, Type};
 
+/// Folds the mask of an access if it is constant, and drops the padding of a load without a mask.
 pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, kind: Op) {
     match kind {
         Op::Load { ptr, mask: Some(mask), other, token, order, hints } => match (edit.splat_bits(mask), other) {
             (Some(1), _) => edit.replace_op(op, Op::Load { ptr, mask: None, other: None, token, order, hints }),
-            // A load whose mask is false everywhere yields its padding.
+            // A load whose mask is false everywhere yields `other`.
             (Some(0), Some(other)) => {
                 let result = edit.function.body.ops[op].results[0];
                 edit.replace_uses(result, other);
@@ -37,7 +38,7 @@ pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, kind: Op) {
     }
 }
 
-/// Removes an access. `token_index` is the index of its result token, whose uses get the input token.
+/// Removes an access and replaces the uses of its result token, which has index `token_index`, by the input token.
 fn drop_access(edit: &mut Edit<'_>, op: OpId, token_index: usize, token: Option<Value>) {
     let result = edit.function.body.ops[op].results[token_index];
     let token = token.unwrap_or_else(|| edit.insert(op, Core::MakeToken {}, Type::Token));

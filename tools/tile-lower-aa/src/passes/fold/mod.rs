@@ -1,7 +1,7 @@
 //! Purpose: fold constants and bring ops into canonical form, up to a fixed point (`instcombine`).
 //! Requires: `.aa`.
-//! Establishes: constants are right operands of commutative ops and comparisons; scalars are broadcast in one step; a negated
-//! comparison is the opposite comparison. docs/internals/facts-and-folds.md lists the folds.
+//! Establishes: constants are right operands of commutative ops and comparisons. Scalars are broadcast in one step. A negated
+//! comparison is the opposite comparison. The file docs/internals/facts-and-folds.md lists the folds.
 //! Preserves: float results bit for bit, token order and memory orderings.
 //! See also: LLVM's `InstCombine`; MLIR's canonicaliser.
 
@@ -17,15 +17,18 @@ use core_dialect::core_ops::Core;
 use core_dialect::tile::{Dense, Elem, Shape};
 use tileaa::{Function, Op, Type};
 
-/// Maximum iterations over a function. Programs in practice reach the fixed point in fewer iterations.
+/// Maximum iterations over a function, to limit the compile time. Programs in practice reach the fixed point in fewer iterations.
 const MAX_ITERATIONS: usize = 8;
 
 /// The replacement of an op with one result.
 enum Folded {
+    /// An existing value, which replaces the result.
     Value(Value),
+    /// A core op, which replaces the op in place.
     Op(Core),
 }
 
+/// Runs the pass on a function until nothing changes. Returns the number of changes.
 pub(super) fn run(function: &mut Function) -> usize {
     let mut change_count = 0;
     for _ in 0..MAX_ITERATIONS {
@@ -73,11 +76,14 @@ fn fold_tile_op(edit: &mut Edit<'_>, op: OpId, result: Value, core: &Core) -> Op
 /// An op and the type of its result.
 struct TypedOp {
     op: OpId,
+    /// The element type of the result.
     elem: Elem,
+    /// The shape of the result.
     shape: Shape,
 }
 
 impl TypedOp {
+    /// The type of the result.
     fn ty(&self) -> Type {
         Type::Tile { elem: self.elem, shape: self.shape.clone() }
     }

@@ -8,6 +8,7 @@ use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Signedness};
 
+/// The replacement of an elementwise op; `None` if no fold applies.
 pub(super) fn fold(edit: &mut Edit<'_>, typed_op: &TypedOp, core: &Core) -> Option<Folded> {
     match *core {
         Core::Unary { kind, x } if is_int(typed_op.elem) => {
@@ -148,6 +149,7 @@ fn merge_comparisons(edit: &Edit<'_>, kind: Binary, lhs: Value, rhs: Value) -> O
     Some(Folded::Op(Core::Compare { kind: Compare::Int { predicate, signedness }, lhs: first.2, rhs: first.3 }))
 }
 
+/// All predicates, for the search by a set of outcomes.
 const PREDICATES: [Predicate; 6] = [
     Predicate::Equal,
     Predicate::NotEqual,

@@ -5,6 +5,7 @@ use crate::passes::edit::Edit;
 use base::Value;
 use core_dialect::core_ops::Core;
 
+/// The replacement of an op that rearranges elements; `None` if no fold applies.
 pub(super) fn fold(edit: &Edit<'_>, typed_op: &TypedOp, core: &Core) -> Option<Folded> {
     if let Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } | Core::Extract { x, .. } = *core {
         if *edit.ty(x) == typed_op.ty() && !matches!(core, Core::Permute { order, .. } if !is_identity(order)) {
@@ -47,10 +48,12 @@ pub(super) fn fold(edit: &Edit<'_>, typed_op: &TypedOp, core: &Core) -> Option<F
     }
 }
 
+/// Whether a value is a tile without dimensions.
 fn is_scalar(edit: &Edit<'_>, value: Value) -> bool {
     edit.ty(value).tile().is_some_and(|(_, shape)| shape.is_empty())
 }
 
+/// Whether an order of dimensions leaves all dimensions in place.
 fn is_identity(order: &[u32]) -> bool {
     order.iter().enumerate().all(|(i, dim)| i == *dim as usize)
 }

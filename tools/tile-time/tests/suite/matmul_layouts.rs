@@ -12,8 +12,8 @@ const ROW_BYTES: usize = 2 * SIZE;
 /// Extent of a tile along K, in elements.
 const TILE_DEPTH: usize = 64;
 
-/// A kernel of the series, a rung of the ladder.
-struct Rung {
+/// A kernel of the published series.
+struct SeriesKernel {
     /// Columns of a CTA's output tile; it has 128 rows.
     columns: usize,
     /// Bytes from row to row in shared memory.
@@ -23,7 +23,8 @@ struct Rung {
     stages: usize,
 }
 
-impl Rung {
+impl SeriesKernel {
+    /// Returns the shared memory of one stage: 128 rows of A and `columns` rows of B.
     fn stage_bytes(&self) -> usize {
         (128 + self.columns) * self.stride
     }
@@ -33,17 +34,19 @@ impl Rung {
     fn thread_offsets(&self) -> String {
         let half = self.columns / 2;
         let log2_tiles_per_row = (SIZE / self.columns).trailing_zeros();
-        let unit = |unit: &str, row: &str| {
+        // Returns PTX that permutes the index of a 16-byte unit, if the kernel permutes units.
+        let permute_unit = |unit: &str, row: &str| {
             if self.permuted { format!("and.b32 %i9, {row}, 7;\nxor.b32 {unit}, {unit}, %i9;\n") } else { String::new() }
         };
-        let load = |to: &str, start: usize| {
+        // Returns PTX that computes the addresses of the `ldmatrix` loads of an operand, one for each step of K.
+        let load_addresses = |to: &str, start: usize| {
             let steps = |step: usize| match self.permuted {
                 true => format!("xor.b32 {to}{step}, %i8, {};", 32 * step),
                 false => format!("add.s32 {to}{step}, %i8, {};", 32 * step),
             };
             format!(
                 "{}mad.lo.s32 %i8, %i6, {}, %r1;\nshl.b32 %i7, %i7, 4;\nadd.s32 %i8, %i8, %i7;\nadd.s32 %i8, %i8, {start};\n{}",
-                unit("%i7", "%i6"),
+                permute_unit("%i7", "%i6"),
                 self.stride,
                 repeat(4, steps)
             )
@@ -65,10 +68,10 @@ impl Rung {
             SIZE / self.columns - 1,
             self.columns,
             SIZE * ROW_BYTES,
-            unit("%i7", "%i6"),
+            permute_unit("%i7", "%i6"),
             self.stride,
-            load("%a", 0),
-            load("%b", 128 * self.stride),
+            load_addresses("%a", 0),
+            load_addresses("%b", 128 * self.stride),
             self.columns,
             2 * SIZE * ROW_BYTES,
         )
@@ -93,9 +96,10 @@ impl Rung {
     /// columns.
     fn mmas(&self, stage: usize) -> String {
         let at = stage * self.stage_bytes();
-        let parts = self.columns / 16;
+        // Each warp computes half of the columns, 8 per MMA.
+        let mmas_along_n = self.columns / 16;
         let load_b = |step: usize| match self.permuted {
-            true => repeat(parts / 2, |pair| {
+            true => repeat(mmas_along_n / 2, |pair| {
                 let b = |index: usize| format!("%y{}", step % 2 * 32 + 4 * pair + index);
                 format!(
                     "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{}, {}, {}, {}}}, [%b{step}+{}];",
@@ -106,12 +110,12 @@ impl Rung {
                     at + pair * 16 * self.stride
                 )
             }),
-            false => repeat(parts, |part| {
-                let b = step % 2 * 32 + 2 * part;
+            false => repeat(mmas_along_n, |n_index| {
+                let b = step % 2 * 32 + 2 * n_index;
                 format!(
                     "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {{%y{b}, %y{}}}, [%b{step}+{}];",
                     b + 1,
-                    at + part * 8 * self.stride
+                    at + n_index * 8 * self.stride
                 )
             }),
         };
@@ -119,9 +123,10 @@ impl Rung {
             let a: Vec<String> = (0..4).map(|index| format!("%x{}", step % 2 * 16 + 4 * row + index)).collect();
             let a = a.join(", ");
             let load = format!("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{a}}}, [%a{step}+{}];\n", at + row * 16 * self.stride);
-            let mmas = repeat(parts, |part| {
-                let accumulator: Vec<String> = (0..4).map(|index| format!("%c{}", 4 * (row * parts + part) + index)).collect();
-                let (accumulator, b) = (accumulator.join(", "), step % 2 * 32 + 2 * part);
+            let mmas = repeat(mmas_along_n, |n_index| {
+                let accumulator: Vec<String> =
+                    (0..4).map(|index| format!("%c{}", 4 * (row * mmas_along_n + n_index) + index)).collect();
+                let (accumulator, b) = (accumulator.join(", "), step % 2 * 32 + 2 * n_index);
                 format!(
                     "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{accumulator}}}, {{{a}}}, {{%y{b}, %y{}}}, {{{accumulator}}};",
                     b + 1
@@ -132,11 +137,12 @@ impl Rung {
         repeat(4, |step| load_b(step) + &repeat(4, |row| multiply(step, row)))
     }
 
+    /// Returns the complete kernel, whose grid covers the output matrix.
     fn kernel(&self) -> Kernel {
-        let parts = self.columns / 16;
+        let mmas_along_n = self.columns / 16;
         let registers =
             ".reg .b32 %i<10>;\n.reg .b32 %a<4>;\n.reg .b32 %b<4>;\n.reg .b32 %x<32>;\n.reg .b32 %y<64>;\n.reg .f32 %c<128>;\n";
-        let zeros = repeat(16 * parts, |index| format!("mov.f32 %c{index}, 0f00000000;"));
+        let zeros = repeat(16 * mmas_along_n, |index| format!("mov.f32 %c{index}, 0f00000000;"));
         let iterations = SIZE / TILE_DEPTH;
         let iteration = match self.stages {
             1 => self.copies(0, "") + "cp.async.wait_all;\nbar.sync 0;\n" + &self.mmas(0) + "bar.sync 0;\nadd.s32 %i9, %i9, 1;\n",
@@ -151,17 +157,17 @@ impl Rung {
         };
         let first = if self.stages > 1 { self.copies(0, "") } else { String::new() };
         let store = |index: usize| {
-            let (row, part, half) = (index / 2 / parts, index / 2 % parts, index % 2);
-            let accumulator = 4 * (row * parts + part) + 2 * half;
+            let (row, n_index, half) = (index / 2 / mmas_along_n, index / 2 % mmas_along_n, index % 2);
+            let accumulator = 4 * (row * mmas_along_n + n_index) + 2 * half;
             format!(
                 "cvt.rn.bf16x2.f32 %i0, %c{}, %c{accumulator};\nst.global.b32 [%rd5+{}], %i0;",
                 accumulator + 1,
-                (row * 16 + half * 8) * ROW_BYTES + part * 16
+                (row * 16 + half * 8) * ROW_BYTES + n_index * 16
             )
         };
         let body = format!(
             "{first}mov.b32 %i9, 0;\nLOOP:\n{iteration}setp.lt.s32 %p2, %i9, {iterations};\n@%p2 bra LOOP;\n{}",
-            repeat(8 * parts, store)
+            repeat(8 * mmas_along_n, store)
         );
         Kernel::new("sm_80", 128)
             .prologue(&(registers.to_string() + &self.thread_offsets() + &zeros))
@@ -178,14 +184,14 @@ impl Rung {
 /// other kernels spend most of the time in MMAs; their clock rate follows from the 244 TFLOP/s of the fastest library on the same
 /// machine.
 #[test]
-fn ladder_of_bank_conflicts() {
-    let rungs = [
-        ("rows in the same banks", Rung { columns: 128, stride: 128, permuted: false, stages: 1 }, 1410, 64.9),
-        ("rows with padding", Rung { columns: 128, stride: 144, permuted: false, stages: 1 }, 1139, 166.8),
-        ("permuted rows, two stages", Rung { columns: 64, stride: 128, permuted: true, stages: 2 }, 1139, 220.8),
+fn matmul_rate_by_shared_memory_layout() {
+    let series = [
+        ("rows in the same banks", SeriesKernel { columns: 128, stride: 128, permuted: false, stages: 1 }, 1410, 64.9),
+        ("rows with padding", SeriesKernel { columns: 128, stride: 144, permuted: false, stages: 1 }, 1139, 166.8),
+        ("permuted rows, two stages", SeriesKernel { columns: 64, stride: 128, permuted: true, stages: 2 }, 1139, 220.8),
     ];
-    let predicted = rungs.map(|(name, rung, clock, measured)| {
-        let report = rung.kernel().report_with("a100-40", &["--set", &format!("chip.clock={clock}")]);
+    let predicted = series.map(|(name, variant, clock, measured)| {
+        let report = variant.kernel().report_with("a100-40", &["--set", &format!("chip.clock={clock}")]);
         let predicted = report["tflops"].as_f64().expect("a number");
         assert_near(name, predicted, measured, 0.15);
         predicted

@@ -1,4 +1,4 @@
-//! `tcgen05.mma`: MMAs that read shared and tensor memory and write tensor memory.
+//! `tcgen05.mma`: MMAs whose operands are in shared memory or tensor memory, and whose accumulators are in tensor memory.
 //!
 //! MMAs, copies to tensor memory and commits of a CTA complete in issue order.
 
@@ -9,7 +9,7 @@ use crate::happens_before::{Actor, HappensBefore};
 use crate::machine::{Cluster, Cta, Delivery, ExecutionMode, Machine};
 use crate::mma_arith::{AccumulatorType, MmaElement, multiply_accumulate};
 use crate::pending::{Action, Pending};
-use crate::program::{Address, RegSlot, Tcgen05Mma, TensorKind};
+use crate::program::{Address, RegSlot, Tcgen05Mma, Tcgen05MmaKind};
 use crate::record::Event;
 use crate::tmem::TMEM_LANES;
 use crate::tmem_happens_before::{ALL_LANE_GROUPS, TmemAccessKind};
@@ -22,7 +22,7 @@ const LANES_OF_WARP: usize = 32;
 
 /// An MMA with the operand values at its issue.
 #[derive(Clone, Debug)]
-pub(crate) struct IssuedTensorMma {
+pub(crate) struct IssuedTcgen05Mma {
     cta: usize,
     cta_pair: bool,
     /// Elements along K that share a scale.
@@ -42,10 +42,12 @@ pub(crate) struct IssuedTensorMma {
     scale_input_d: u32,
 }
 
-/// The position of operand A: a matrix descriptor for shared memory, or a TMEM address.
+/// The location of operand A.
 #[derive(Clone, Copy, Debug)]
 enum OperandA {
+    /// The matrix descriptor of A in shared memory.
     Shared(u64),
+    /// The TMEM address of A.
     Tensor(u32),
 }
 
@@ -60,11 +62,13 @@ struct InstructionDescriptor {
     b: ElementFormat,
     transpose_a: bool,
     transpose_b: bool,
+    /// Whether the MMA negates the product of A and B: exactly one of A and B is negated.
     negate: bool,
     /// The type of a scale.
     scale: MmaElement,
-    /// The byte of a TMEM word that holds the first scale of A, and of B.
+    /// The byte of a TMEM word that has the first scale of A.
     scale_a: u32,
+    /// The byte of a TMEM word that has the first scale of B.
     scale_b: u32,
 }
 
@@ -81,32 +85,33 @@ struct ElementFormat {
 /// The shared memory of a CTA from which an MMA reads, with the happens-before analysis that checks the reads.
 struct SharedMemoryReader<'a> {
     cta: &'a Cta,
+    /// The rank of the CTA.
     index: usize,
     order: &'a mut HappensBefore,
     actor: Actor,
 }
 
 /// Returns the element format for an operand type code of the instruction descriptor.
-fn element_format(kind: TensorKind, code: u32) -> Result<ElementFormat> {
+fn element_format(kind: Tcgen05MmaKind, code: u32) -> Result<ElementFormat> {
     let unsupported_type =
         || Fault::new("SIM082", format!("the instruction descriptor has operand type {code}, which this kind does not support"));
     let float = |ty: Scalar, width, per_chunk| Ok(ElementFormat { kind: MmaElement::Float(ty), width, per_chunk });
     match (kind, code) {
-        (TensorKind::F16, 0) => float(Scalar::F16, 16, 8),
-        (TensorKind::F16, 1) => float(Scalar::BF16, 16, 8),
-        (TensorKind::Tf32, 2) => float(Scalar::TF32, 32, 4),
-        (TensorKind::Mxf4, 1) => float(Scalar::F4E2M1FN, 4, 32),
-        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 0) => float(Scalar::F8E4M3FN, 8, 16),
-        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 1) => float(Scalar::F8E5M2, 8, 16),
-        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 3) => {
+        (Tcgen05MmaKind::F16, 0) => float(Scalar::F16, 16, 8),
+        (Tcgen05MmaKind::F16, 1) => float(Scalar::BF16, 16, 8),
+        (Tcgen05MmaKind::Tf32, 2) => float(Scalar::TF32, 32, 4),
+        (Tcgen05MmaKind::Mxf4, 1) => float(Scalar::F4E2M1FN, 4, 32),
+        (Tcgen05MmaKind::F8f6f4 | Tcgen05MmaKind::Mxf8f6f4, 0) => float(Scalar::F8E4M3FN, 8, 16),
+        (Tcgen05MmaKind::F8f6f4 | Tcgen05MmaKind::Mxf8f6f4, 1) => float(Scalar::F8E5M2, 8, 16),
+        (Tcgen05MmaKind::F8f6f4 | Tcgen05MmaKind::Mxf8f6f4, 3) => {
             Ok(ElementFormat { kind: MmaElement::Small { exponent: 2, mantissa: 3 }, width: 6, per_chunk: 16 })
         }
-        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 4) => {
+        (Tcgen05MmaKind::F8f6f4 | Tcgen05MmaKind::Mxf8f6f4, 4) => {
             Ok(ElementFormat { kind: MmaElement::Small { exponent: 3, mantissa: 2 }, width: 6, per_chunk: 16 })
         }
         // Sixteen elements of fewer than 8 bits occupy the first bytes of a 16-byte unit.
-        (TensorKind::F8f6f4 | TensorKind::Mxf8f6f4, 5) => float(Scalar::F4E2M1FN, 4, 16),
-        (TensorKind::I8, 0 | 1) => {
+        (Tcgen05MmaKind::F8f6f4 | Tcgen05MmaKind::Mxf8f6f4, 5) => float(Scalar::F4E2M1FN, 4, 16),
+        (Tcgen05MmaKind::I8, 0 | 1) => {
             Ok(ElementFormat { kind: MmaElement::Int { bits: 8, signed: code == 1 }, width: 8, per_chunk: 16 })
         }
         _ => Err(unsupported_type()),
@@ -115,27 +120,27 @@ fn element_format(kind: TensorKind, code: u32) -> Result<ElementFormat> {
 
 impl InstructionDescriptor {
     /// Decodes the 32-bit instruction descriptor of a `tcgen05.mma`.
-    fn decode(kind: TensorKind, bits: u32) -> Result<InstructionDescriptor> {
+    fn decode(kind: Tcgen05MmaKind, bits: u32) -> Result<InstructionDescriptor> {
         let field = |from: u32, count: u32| bits >> from & ((1 << count) - 1);
-        let scaled = matches!(kind, TensorKind::Mxf8f6f4 | TensorKind::Mxf4);
+        let scaled = matches!(kind, Tcgen05MmaKind::Mxf8f6f4 | Tcgen05MmaKind::Mxf4);
         let invalid = |what: &str| Fault::new("SIM082", format!("the instruction descriptor {bits:#x} is invalid: {what}"));
         if field(2, 1) == 1 {
             return Err(Fault::unsupported("sparse MMAs"));
         }
         let d = match (scaled, field(4, 2), kind) {
             (true, ..) => AccumulatorType::Float(Scalar::F32),
-            (_, 2, TensorKind::I8) => AccumulatorType::Int { saturate: field(3, 1) == 1 },
-            (_, 1, TensorKind::F16 | TensorKind::Tf32 | TensorKind::F8f6f4) => AccumulatorType::Float(Scalar::F32),
-            (_, 0, TensorKind::F16 | TensorKind::F8f6f4) => AccumulatorType::Float(Scalar::F16),
+            (_, 2, Tcgen05MmaKind::I8) => AccumulatorType::Int { saturate: field(3, 1) == 1 },
+            (_, 1, Tcgen05MmaKind::F16 | Tcgen05MmaKind::Tf32 | Tcgen05MmaKind::F8f6f4) => AccumulatorType::Float(Scalar::F32),
+            (_, 0, Tcgen05MmaKind::F16 | Tcgen05MmaKind::F8f6f4) => AccumulatorType::Float(Scalar::F16),
             _ => return Err(invalid("its result type")),
         };
         let idesc = InstructionDescriptor {
             m: field(24, 5) as usize * 16,
             n: field(17, 6) as usize * 8,
             k: match kind {
-                TensorKind::F16 => 16,
-                TensorKind::Tf32 => 8,
-                TensorKind::Mxf4 => 64,
+                Tcgen05MmaKind::F16 => 16,
+                Tcgen05MmaKind::Tf32 => 8,
+                Tcgen05MmaKind::Mxf4 => 64,
                 _ => 32,
             },
             d,
@@ -155,8 +160,8 @@ impl InstructionDescriptor {
     }
 }
 
-/// Calls `put` with the index and the bits of each element of a 16-byte chunk.
-fn unpack(elements: ElementFormat, chunk: &[u8], mut put: impl FnMut(usize, u64)) {
+/// Calls `put` with the index and the bits of each element of a 16-byte chunk of shared memory.
+fn for_each_element(elements: ElementFormat, chunk: &[u8], mut put: impl FnMut(usize, u64)) {
     let all = chunk.iter().rev().fold(0u128, |bits, &byte| bits << 8 | u128::from(byte));
     let mask = (1u128 << elements.width) - 1;
     for index in 0..elements.per_chunk {
@@ -165,8 +170,8 @@ fn unpack(elements: ElementFormat, chunk: &[u8], mut put: impl FnMut(usize, u64)
 }
 
 impl Machine<'_> {
-    /// Issues a `tcgen05.mma`: reads its operands from registers and adds it to the work in flight.
-    pub(super) fn issue_tensor_mma(
+    /// Issues the `tcgen05.mma` of a lane: reads its operands from registers and submits the MMA as asynchronous work.
+    pub(super) fn issue_tcgen05_mma(
         &mut self,
         cluster: &mut Cluster,
         cta: usize,
@@ -181,7 +186,7 @@ impl Machine<'_> {
         let tensor =
             |warp: &Warp, address: Address| value(warp, address.base).map(|base| (base as u32).wrapping_add(address.offset as u32));
         let idesc = InstructionDescriptor::decode(op.kind, value(warp, op.instruction_descriptor)? as u32)?;
-        let mma = IssuedTensorMma {
+        let mma = IssuedTcgen05Mma {
             cta,
             cta_pair: op.cta_pair,
             scale_block: op.scale_block,
@@ -222,7 +227,7 @@ impl Machine<'_> {
     }
 
     /// Performs an issued MMA: reads the operands and updates the accumulator in tensor memory.
-    pub(crate) fn perform_mma(&mut self, cluster: &mut Cluster, mma: &IssuedTensorMma, actor: Actor) -> Result<()> {
+    pub(crate) fn perform_mma(&mut self, cluster: &mut Cluster, mma: &IssuedTcgen05Mma, actor: Actor) -> Result<()> {
         if self.options.delivery == Delivery::Late {
             mma.set_in_flight(cluster, false)?;
         }
@@ -253,8 +258,8 @@ impl Machine<'_> {
     }
 }
 
-impl IssuedTensorMma {
-    /// Returns the CTAs of the cluster in whose tensor memory the accumulator is.
+impl IssuedTcgen05Mma {
+    /// Returns the CTAs whose tensor memory contains the accumulator: the issuing CTA, or both CTAs of a pair.
     fn ctas(&self) -> Range<usize> {
         self.cta..self.cta + if self.cta_pair { 2 } else { 1 }
     }
@@ -270,7 +275,7 @@ impl IssuedTensorMma {
         }
         Ok(())
     }
-    /// Returns the mask of the groups of sixteen lanes that contain the accumulator's rows.
+    /// Returns the bit mask of the groups of sixteen TMEM lanes that contain rows of the accumulator.
     fn lane_groups(&self) -> u8 {
         let rows = self.idesc.m / self.ctas().len();
         let columns = [0, self.idesc.n - 1];
@@ -301,7 +306,7 @@ impl IssuedTensorMma {
     }
     /// Returns the TMEM columns of the accumulator and of A. The columns of A are empty if A is in shared memory.
     fn tmem_columns(&self) -> (Range<u32>, Range<u32>) {
-        // A CTA-pair MMA with 128 rows stores half of the columns in the other half of the lanes.
+        // A CTA-pair MMA with 128 rows stores half of its columns in lanes 0 to 63 and the other half in lanes 64 to 127.
         let folded = self.cta_pair && self.idesc.m == 128;
         let d = (self.d & 0xffff, if folded { self.idesc.n / 2 } else { self.idesc.n } as u32);
         let a = match self.a {
@@ -310,7 +315,7 @@ impl IssuedTensorMma {
         };
         (d.0..d.0 + d.1, a.0..a.0 + a.1)
     }
-    /// Sets the MMA's accesses to shared and tensor memory to in flight (`begin`) or to complete.
+    /// Counts the beginning (`begin`) or the end of the MMA's accesses to shared and tensor memory.
     fn set_in_flight(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {
         let chunks = self.smem_chunks()?;
         let (d, a) = self.tmem_columns();
@@ -334,7 +339,7 @@ impl IssuedTensorMma {
         Ok(())
     }
 
-    /// Reads an operand from shared memory. Calls `put` with the position and the value of each element.
+    /// Reads an operand from shared memory. Calls `put(mn, k, value)` for each element, where `mn` is the index along M or N.
     fn read_shared(
         &self,
         source: SharedMemoryReader,
@@ -363,7 +368,7 @@ impl IssuedTensorMma {
         for row in 0..mn {
             for start in (0..k).step_by(elements.per_chunk) {
                 let offset = (start / elements.per_chunk * 16) as u32;
-                unpack(elements, read(descriptor.chunk_address(major, row as u32, offset))?, |index, bits| {
+                for_each_element(elements, read(descriptor.chunk_address(major, row as u32, offset))?, |index, bits| {
                     put(row, start + index, value(bits))
                 });
             }
@@ -371,8 +376,9 @@ impl IssuedTensorMma {
         Ok(())
     }
 
-    /// Returns the scale of a row of A or a column of B. A TMEM column holds the scales of 32 rows of A (or columns of B), one per
-    /// lane. The four bytes of a word are the scales of four blocks along K. The lanes of all four warps hold the same scales.
+    /// Returns the scale of row `index` of A or column `index` of B. A TMEM column has the scales of 32 rows of A (or columns of
+    /// B), one per lane. The four bytes of a word are the scales of four blocks along K. Each of the four groups of 32 lanes has a
+    /// copy of the scales. A fault reports copies that differ.
     fn scale_of(&self, cta: &Cta, address: u32, index: usize, byte: u32) -> Result<f64> {
         let (column, first) = ((address & 0xffff) + index as u32 / 32, (address >> 16 & 0x7f) as usize + index % 32);
         let lanes = (0..TMEM_LANES / LANES_OF_WARP).map(|warp| (first + warp * LANES_OF_WARP) % TMEM_LANES);
@@ -398,7 +404,7 @@ impl IssuedTensorMma {
         scales.flat_map(move |(a, b)| columns(a, rows).chain(columns(b, columns_of_b)))
     }
 
-    /// Computes the rows of one CTA.
+    /// Computes the rows of D in one CTA. `b` is the complete operand B, row-major.
     fn compute_rows(&self, cluster: &mut Cluster, index: usize, actor: Actor, rows: usize, b: &[f64]) -> Result<()> {
         let idesc = self.idesc;
         let (n, k) = (idesc.n, idesc.k);
@@ -454,7 +460,7 @@ impl IssuedTensorMma {
             for column in 0..n {
                 let (lane, at) = self.tmem_cell(row, column, self.d, rows);
                 if self.disabled_lanes.get(lane / 32).is_none_or(|mask| mask >> (lane % 32) & 1 == 0) {
-                    cta.tmem.write(lane, at, idesc.d.round_to(accumulator[row * n + column]) as u32)?;
+                    cta.tmem.write(lane, at, idesc.d.round_to_bits(accumulator[row * n + column]) as u32)?;
                 }
             }
         }
@@ -467,9 +473,9 @@ impl IssuedTensorMma {
         let (first, start) = ((address >> 16 & 0x7f) as usize, address & 0xffff);
         let n = self.idesc.n;
         match (rows, self.cta_pair) {
-            // Each warp's lanes hold sixteen rows.
+            // The 32 lanes of each warp have 16 rows. Their other 16 lanes are unused.
             (64, false) => (first + row / 16 * 32 + row % 16, start + column as u32),
-            // The upper lanes hold half of the columns.
+            // Lanes 0 to 63 have the first half of the columns, lanes 64 to 127 the second half.
             (64, true) => (first + row + column / (n / 2) * 64, start + (column % (n / 2)) as u32),
             _ => (first + row, start + column as u32),
         }

@@ -1,4 +1,4 @@
-//! The environment of a tile block: memory, and the checker that `--check` adds.
+//! The memory that tile blocks access. The trait [`KernelMemory`] has an implementation with a checker for `--check`.
 
 use crate::check::{Check, Finding};
 use crate::memory::{LocalAllocations, Memory, Overlay};
@@ -6,16 +6,17 @@ use base::Loc;
 use base::diag::Result;
 use core_dialect::memory::{MemoryOrdering, MemoryScope};
 
-/// A point in the happens-before order of accesses, numbered by the checker. Without a checker, every token is [`START_TOKEN`].
+/// A token of the program's token graph, which orders memory accesses. The checker numbers the tokens. Without a checker, every
+/// token is [`START_TOKEN`].
 pub(crate) type Token = u32;
-/// The token without dependencies.
+/// The token that depends on no access.
 pub(crate) const START_TOKEN: Token = 0;
 
 /// One execution of an op that accesses memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) loc: Loc,
-    /// The token that the access depends on.
+    /// The token on which the access depends.
     pub(crate) after: Token,
     pub(crate) ordering: MemoryOrdering,
     pub(crate) scope: Option<MemoryScope>,
@@ -35,17 +36,18 @@ impl Access {
 }
 
 /// The memory that a tile block accesses.
-pub(crate) trait World {
-    /// Selects the tile block that later calls refer to.
+pub(crate) trait KernelMemory {
+    /// Sets the current tile block. Later calls act for this tile block.
     fn enter_block(&mut self, block: u64);
     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()>;
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()>;
     fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64>;
-    /// Returns the number of live allocations of the tile block. `release_allocations` with this number frees all later ones.
+    /// Returns the number of live allocations of the tile block. `release_allocations` with this number frees all later
+    /// allocations.
     fn allocation_mark(&self) -> usize;
     fn release_allocations(&mut self, mark: usize);
 
-    /// Begins an access. All reads and writes until `end_access` belong to it.
+    /// Begins an access. All reads and writes until `end_access` belong to this access.
     fn begin_access(&mut self, _access: Access) {}
     /// Ends the access and returns its token.
     fn end_access(&mut self) -> Token {
@@ -69,9 +71,9 @@ pub(crate) trait World {
     fn peek(&self, address: u64, out: &mut [u8]) -> Result<()>;
 }
 
-/// The world of tile blocks that run in turns: each tile block observes the writes of the others.
+/// The memory of tile blocks that run in turns. Each tile block reads the writes of the other tile blocks.
 #[derive(Default)]
-pub(crate) struct SharedWorld {
+pub(crate) struct InterleavedMemory {
     pub(crate) memory: Memory,
     /// The allocations of each tile block.
     locals: std::collections::BTreeMap<u64, LocalAllocations>,
@@ -79,16 +81,16 @@ pub(crate) struct SharedWorld {
     block: u64,
 }
 
-impl SharedWorld {
-    pub(crate) fn new(memory: Memory) -> SharedWorld {
-        SharedWorld { memory, ..Default::default() }
+impl InterleavedMemory {
+    pub(crate) fn new(memory: Memory) -> InterleavedMemory {
+        InterleavedMemory { memory, ..Default::default() }
     }
     pub(crate) fn block(&self) -> u64 {
         self.block
     }
 }
 
-impl World for SharedWorld {
+impl KernelMemory for InterleavedMemory {
     fn enter_block(&mut self, block: u64) {
         self.block = block;
     }
@@ -117,20 +119,20 @@ impl World for SharedWorld {
     }
 }
 
-/// The world of a tile block that runs in parallel with other tile blocks and does not observe their writes.
-pub(crate) struct IsolatedWorld<'a> {
+/// The memory of a tile block that runs in parallel with other tile blocks. The tile block does not read their writes.
+pub(crate) struct IsolatedMemory<'a> {
     pub(crate) memory: Overlay<'a>,
     locals: LocalAllocations,
     block: u64,
 }
 
-impl<'a> IsolatedWorld<'a> {
-    pub(crate) fn new(memory: &'a Memory) -> IsolatedWorld<'a> {
-        IsolatedWorld { memory: Overlay::new(memory), locals: LocalAllocations::default(), block: 0 }
+impl<'a> IsolatedMemory<'a> {
+    pub(crate) fn new(memory: &'a Memory) -> IsolatedMemory<'a> {
+        IsolatedMemory { memory: Overlay::new(memory), locals: LocalAllocations::default(), block: 0 }
     }
 }
 
-impl World for IsolatedWorld<'_> {
+impl KernelMemory for IsolatedMemory<'_> {
     fn enter_block(&mut self, block: u64) {
         self.block = block;
     }

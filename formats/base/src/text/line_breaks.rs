@@ -1,10 +1,11 @@
-//! Splits function attributes into lines, one per field. A list of structs has one line per struct, with its index as a comment.
+//! Breaks the text of function attributes into lines, one per field. A list of structs has a line for each struct, with the index
+//! of the struct as a comment.
 
-/// Maximum characters of a text that stays on one line. A text with a list of structs is always split.
+/// Maximum characters of a text that stays on one line. A text with a list of structs is always broken into lines.
 const MAX_LINE: usize = 60;
 
-/// Breaks `(field: value, …)` into lines that read back equal.
-pub(super) fn spread(text: &str) -> String {
+/// Breaks `(field: value, …)` into lines. The parser reads the lines as the same value.
+pub(super) fn break_into_lines(text: &str) -> String {
     let has_table = text.contains("[(");
     match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
         Some(fields) if !fields.is_empty() && (has_table || text.len() > MAX_LINE) => format!("(\n{})", field_lines(fields, 1)),
@@ -12,7 +13,7 @@ pub(super) fn spread(text: &str) -> String {
     }
 }
 
-/// One line per field, and more for a table or a long nested struct.
+/// Returns one line per field. A table (a list of structs) and a long nested struct have several lines.
 fn field_lines(fields: &str, depth: usize) -> String {
     let indent = "  ".repeat(depth);
     let mut out = String::new();
@@ -34,7 +35,7 @@ fn field_lines(fields: &str, depth: usize) -> String {
     out
 }
 
-/// The parts between commas outside brackets and strings.
+/// Splits a text at the commas that are outside brackets and strings.
 fn split_at_commas(text: &str) -> impl Iterator<Item = &str> {
     let (mut depth, mut quoted, mut escaped) = (0i32, false, false);
     let parts = text.split(move |c| {
@@ -54,12 +55,12 @@ fn split_at_commas(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::spread;
+    use super::break_into_lines;
 
     #[test]
     fn each_row_of_a_table_has_a_line_and_a_number() {
-        assert_eq!(spread("(a: 1, b: 2)"), "(a: 1, b: 2)");
-        let text = spread("(name: \"a, (b\", rows: [(x: [1, 2], y: <3, 4>), (x: [])], inner: (rows: [(z: 0)]))");
+        assert_eq!(break_into_lines("(a: 1, b: 2)"), "(a: 1, b: 2)");
+        let text = break_into_lines("(name: \"a, (b\", rows: [(x: [1, 2], y: <3, 4>), (x: [])], inner: (rows: [(z: 0)]))");
         let expected = [
             "(",
             "  name: \"a, (b\",",

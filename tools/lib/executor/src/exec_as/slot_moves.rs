@@ -1,14 +1,15 @@
-//! Plans for ops that only move elements between slots: for each result slot, the operand slot that it reads.
+//! Plans for ops that only move elements between slots (registers of threads). A plan has for each result slot the operand slot
+//! whose value it gets.
 //!
 //! A move within a thread needs no instruction, and lanes of a warp can exchange registers by shuffles. A layout that requires any
-//! other move is an error, because such a move needs memory.
+//! other move is an error, because it needs memory.
 
 use super::distribution::Distribution;
 use core_dialect::core_ops::Core;
 use tileas::Route;
 use tileas::layout::{LANE_BITS, Strides};
 
-/// Returns for each slot of the result the operand slot that it reads. `operand_element` maps an element of the result to an
+/// Returns for each slot of the result the operand slot whose value it gets. `operand_element` maps an element of the result to an
 /// element of the operand.
 pub(crate) fn plan_slots(
     from: &Distribution,
@@ -21,10 +22,11 @@ pub(crate) fn plan_slots(
         .collect()
 }
 
-/// Returns the slot from which a thread reads an element.
+/// Returns the operand slot from which a thread gets an element: a slot of the thread itself or, with `Route::Shuffle`, a slot of
+/// another lane of the warp.
 fn operand_slot(from: &Distribution, thread: usize, route: Route, element: u32) -> Result<usize, String> {
     let slot_in_warp = || {
-        // All lanes that hold the element have the same value of it, so the function takes the first lane.
+        // All lanes with the element have the same value, so the function takes the first lane.
         let first_thread = thread >> LANE_BITS << LANE_BITS;
         (first_thread..first_thread + (1 << LANE_BITS)).find_map(|thread| from.slot_of(thread, element))
     };
@@ -37,9 +39,10 @@ fn operand_slot(from: &Distribution, thread: usize, route: Route, element: u32) 
     }
 }
 
-/// Returns the function that maps an element of the result to the element of the operand at its origin.
+/// Returns the function that maps an element of the result of `core` to the element of the operand from which it comes. `from` and
+/// `to` are the shapes of the operand and of the result.
 pub(crate) fn operand_element<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]) -> impl Fn(u32) -> u32 + 'a {
-    let (operand_strides, result_strides) = (Strides::of(from), Strides::of(to));
+    let (operand_strides, result_strides) = (Strides::for_shape(from), Strides::for_shape(to));
     move |element| match core {
         Core::Permute { order, .. } => {
             (0..to.len()).map(|k| result_strides.coordinate(element, k) << operand_strides.shift[order[k] as usize]).sum()
@@ -51,10 +54,10 @@ pub(crate) fn operand_element<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]
     }
 }
 
-/// Returns the number of the first element of a slice in a tile, given the extents of both. `slice_index` counts slices along each
-/// dimension. Returns `None` if the slice is outside the tile.
+/// Returns the index of the first element of a slice in a tile. `tile` and `slice` are the extents, `slice_index` counts slices
+/// along each dimension. Returns `None` if the slice is outside the tile.
 pub(crate) fn slice_start(tile: &[u32], slice: &[u32], slice_index: &[u64]) -> Option<u32> {
-    let strides = Strides::of(tile);
+    let strides = Strides::for_shape(tile);
     let start = |dim: usize| {
         let in_tile = slice_index[dim] < u64::from(tile[dim] / slice[dim]);
         in_tile.then(|| (slice_index[dim] as u32 * slice[dim]) << strides.shift[dim])
@@ -62,9 +65,10 @@ pub(crate) fn slice_start(tile: &[u32], slice: &[u32], slice_index: &[u64]) -> O
     (0..tile.len()).map(start).sum()
 }
 
-/// Maps an element of a slice to the tile, relative to the first element of the slice, given the extents of both.
+/// Returns the index in the tile of an element of a slice, relative to the first element of the slice. `tile` and `slice` are the
+/// extents.
 pub(crate) fn element_in_tile(tile: &[u32], slice: &[u32], element: u32) -> u32 {
-    let (tile_strides, slice_strides) = (Strides::of(tile), Strides::of(slice));
+    let (tile_strides, slice_strides) = (Strides::for_shape(tile), Strides::for_shape(slice));
     (0..slice.len()).map(|dim| slice_strides.coordinate(element, dim) << tile_strides.shift[dim]).sum()
 }
 

@@ -1,4 +1,4 @@
-//! The positions of ops in a body.
+//! The block of each op of a body.
 
 use crate::ir::{Block, Body, Operation};
 
