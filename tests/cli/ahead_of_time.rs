@@ -46,7 +46,7 @@ fn run_c(folder: &Path, program: &str, inputs: &[&str]) -> Vec<u8> {
 fn a_fatbin_has_the_cubins_of_single_compilations() {
     let folder = folder_with_kernels();
     let fatbin = compile(folder.path(), &["vadd.tileirbc", "--emit=fatbin"]);
-    let cubins = cubin::fatbin::cubins(&fatbin, "the fatbin").unwrap();
+    let cubins = cubin::cubins(&fatbin, "the fatbin").unwrap();
     let ptx = cubin::ptx(&fatbin, "the fatbin").unwrap();
     for (target, cubin) in TARGETS.iter().zip(&cubins) {
         run_tileiras(folder.path(), &["vadd.tileirbc", "--gpu-name", target, "-o", "single"]).ok(target);
@@ -152,7 +152,7 @@ fn batches_and_ninja_files_have_one_fatbin_for_each_kernel() {
     run_to_end(ninja, b"").ok("ninja");
     for name in ["vadd.fatbin", "matmul.fatbin"] {
         let fatbin = fs::read(folder.path().join("batch").join(name)).unwrap();
-        assert_eq!(cubin::fatbin::cubins(&fatbin, name).unwrap().len(), 2);
+        assert_eq!(cubin::cubins(&fatbin, name).unwrap().len(), 2);
         assert!(fs::read(folder.path().join("built").join(name)).unwrap() == fatbin, "{name}");
     }
 }

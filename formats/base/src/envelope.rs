@@ -8,6 +8,7 @@
 //!   come first.
 
 use crate::diag::{Diagnostic, Place, Result};
+use crate::program_text::Source;
 use crate::{DebugInfo, Loc, Target, codec};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::cmp::Ordering;
@@ -124,18 +125,6 @@ pub trait Payload: Serialize + DeserializeOwned {
     /// Parses the output of `print`. Some text forms contain parts of the envelope, such as locations, which this function adds to
     /// it.
     fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self>;
-}
-
-/// The program text of a file.
-#[derive(Clone, Copy)]
-pub struct Source<'t> {
-    pub text: &'t str,
-    /// The file's name, for diagnostics.
-    pub name: &'t str,
-    /// The line number of the text's first line in the file.
-    pub first_line: u32,
-    /// Whether the parser uses the line number of each op as its location, and ignores the location numbers in the text.
-    pub by_line: bool,
 }
 
 /// A stage file in memory.

@@ -209,12 +209,6 @@ impl<O: Operation, T> Body<O, T> {
             });
         }
     }
-
-    /// Checks the structural invariants of every IR, and returns the first violation as an error: ids are in range. No op is in two
-    /// blocks, no block in two regions, no region in two ops. Definitions dominate uses, and terminators are last in their blocks.
-    pub fn verify_structure(&self, root: Region) -> Result<(), String> {
-        crate::ir_verify::verify_structure(self, root)
-    }
 }
 
 /// The bits of a constant tile's elements.

@@ -3,19 +3,23 @@
 use crate::entity::Entity;
 use crate::ir::{Block, Body, Def, Op, Operation, Region, Value};
 
-/// Checks a body and returns the first violation as an error. The check walks the tree of regions with an explicit stack, and
-/// rejects entities that it reaches twice. A value is visible from its definition to the end of its block, also in the regions of
-/// later ops of the block.
-pub(crate) fn verify_structure<O: Operation, T>(body: &Body<O, T>, root: Region) -> Result<(), String> {
-    check_ids(body, root)?;
-    let mut walk = Walk {
-        body,
-        region_seen: vec![false; body.regions.len()],
-        block_seen: vec![false; body.blocks.len()],
-        op_seen: vec![false; body.ops.len()],
-        visible: vec![false; body.values.len()],
-    };
-    walk.run(root)
+impl<O: Operation, T> Body<O, T> {
+    /// Checks the structural invariants of every IR, and returns the first violation as an error: ids are in range. No op is in two
+    /// blocks, no block in two regions, no region in two ops. Definitions dominate uses, and terminators are last in their blocks.
+    ///
+    /// The check walks the tree of regions with an explicit stack, and rejects entities that it reaches twice. A value is visible from
+    /// its definition to the end of its block, also in the regions of later ops of the block.
+    pub fn verify_structure(&self, root: Region) -> Result<(), String> {
+        check_ids(self, root)?;
+        let mut walk = Walk {
+            body: self,
+            region_seen: vec![false; self.regions.len()],
+            block_seen: vec![false; self.blocks.len()],
+            op_seen: vec![false; self.ops.len()],
+            visible: vec![false; self.values.len()],
+        };
+        walk.run(root)
+    }
 }
 
 /// Checks that ids are in range, and that the `def` of each value names the op or block that lists the value.

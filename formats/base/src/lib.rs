@@ -16,13 +16,15 @@ mod loc_text;
 pub mod nearest;
 mod op_blocks;
 pub mod ops;
+mod program_text;
 pub mod text;
 pub mod union_find;
 
 pub use diag::{Diagnostic, Severity};
 pub use entity::Arena;
-pub use envelope::{Envelope, File, Locations, Payload, Source};
+pub use envelope::{Envelope, File, Locations, Payload};
 pub use ir::{Block, Body, Op, Region, Value};
 pub use loc::{DebugInfo, Loc};
+pub use program_text::Source;
 pub use target_info::Target;
 pub use union_find::UnionFind;

@@ -62,7 +62,29 @@ impl IfOp {
     }
 }
 
+/// An op of structured control flow.
+#[derive(Clone, Copy, Debug)]
+pub enum StructuredOp<'a> {
+    If(IfOp),
+    Loop(LoopOp<'a>),
+}
+
 impl Core {
+    /// The loop or the condition, if the op is one.
+    pub fn as_structured(&self) -> Option<StructuredOp<'_>> {
+        self.as_loop().map(StructuredOp::Loop).or_else(|| self.as_if().map(StructuredOp::If))
+    }
+    /// Creates a `for` with these bounds, or a `loop` without bounds.
+    pub fn new_loop(bounds: Option<LoopBounds>, init: Vec<Value>, body: Region) -> Core {
+        match bounds {
+            Some(LoopBounds { lower, upper, step, unsigned }) => Core::For { lower, upper, step, init, unsigned, body },
+            None => Core::Loop { init, body },
+        }
+    }
+    /// Creates an `if`.
+    pub fn new_if(cond: Value, [then, otherwise]: [Region; 2]) -> Core {
+        Core::If { cond, then, otherwise }
+    }
     /// The loop, if the op is a `for` or a `loop`.
     pub fn as_loop(&self) -> Option<LoopOp<'_>> {
         match self {
@@ -94,6 +116,21 @@ impl Core {
     pub fn conditions(&self) -> Vec<Value> {
         let bounds = self.loop_bounds().map(|bounds| vec![bounds.lower, bounds.upper, bounds.step]);
         bounds.or_else(|| Some(vec![self.as_if()?.cond])).unwrap_or_default()
+    }
+    /// The operands of [`Core::conditions`], for a pass that replaces them.
+    pub fn conditions_mut(&mut self) -> Vec<&mut Value> {
+        match self {
+            Core::For { lower, upper, step, .. } => vec![lower, upper, step],
+            Core::If { cond, .. } => vec![cond],
+            _ => Vec::new(),
+        }
+    }
+    /// The values that a loop or a terminator forwards, for a pass that removes some.
+    pub fn forwarded_mut(&mut self) -> Option<&mut Vec<Value>> {
+        match self {
+            Core::Yield { values } | Core::Continue { values } | Core::Break { values } => Some(values),
+            _ => self.init_mut(),
+        }
     }
     /// The initial loop-carried values, for a pass that appends or removes some.
     pub fn init_mut(&mut self) -> Option<&mut Vec<Value>> {

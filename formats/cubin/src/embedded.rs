@@ -48,6 +48,12 @@ pub fn ptx(bytes: &[u8], name: &str) -> Result<Vec<Ptx>> {
     Ok(modules)
 }
 
+/// Returns the cubins in a fatbin, in file order. `name` is the file's name in messages.
+pub fn cubins(bytes: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
+    let damaged = |what: String| Diagnostic::invalid("CUB004", format!("cannot read the cubins in {name}: {what}"));
+    cubins_of_fatbins(bytes).map_err(damaged)
+}
+
 /// Returns the PTX that `ptxas -g` stores in a cubin. In the section, a zero byte ends each line; the result has newlines instead.
 fn ptx_of_debug_section(bytes: &[u8]) -> Option<String> {
     type Header = elf::FileHeader64<Endianness>;

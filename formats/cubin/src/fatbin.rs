@@ -129,12 +129,6 @@ fn ptx_version(text: &str) -> Result<[u16; 2]> {
     version.ok_or_else(|| Diagnostic::invalid("LNK003", "the PTX for a fatbin has no .version line"))
 }
 
-/// Returns the cubins in a fatbin, in file order. `name` is the file's name in messages.
-pub fn cubins(bytes: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
-    let damaged = |what: String| Diagnostic::invalid("CUB004", format!("cannot read the cubins in {name}: {what}"));
-    crate::embedded::cubins_of_fatbins(bytes).map_err(damaged)
-}
-
 /// Checks that a file is a complete fatbin.
 pub fn check(bytes: &[u8]) -> std::result::Result<(), &'static str> {
     let body_bytes = bytes.get(8..16).map(|body_bytes| u64::from_le_bytes(body_bytes.try_into().expect("eight bytes")));
@@ -195,7 +189,7 @@ mod tests {
             let modules = crate::ptx(&fatbin, "k.fatbin").expect("it is complete");
             assert_eq!(modules, [crate::Ptx { architecture: Some(80), text: TEXT.into() }]);
             let Code::Cubin(cubin) = entries()[0].code else { unreachable!("the first entry is a cubin") };
-            let cubins = cubins(&fatbin, "k.fatbin").expect("it is complete");
+            let cubins = crate::embedded::cubins(&fatbin, "k.fatbin").expect("it is complete");
             assert!(cubins.len() == 1 && cubins[0].starts_with(cubin));
             assert_eq!(write(&entries(), compression, HostSystem::Linux).expect("as before"), fatbin);
         }

@@ -10,6 +10,6 @@ mod link_object;
 pub mod program;
 mod read;
 
-pub use embedded::{Ptx, is_fatbin, ptx};
+pub use embedded::{Ptx, cubins, is_fatbin, ptx};
 pub use link_object::{HostProcessor, write_link_object};
 pub use read::{Cubin, Kernel, Parameter, check, host_object, print, read};

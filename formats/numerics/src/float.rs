@@ -4,7 +4,7 @@
 //! `f64` and the exact value round to the same number, in any direction, in any format of at most 50 significant bits.
 
 use crate::Scalar;
-use crate::arith::Rounding;
+use crate::rounding::Rounding;
 use crate::scalar::{FloatFormat, Special};
 
 /// The encoding of a number whose magnitude exceeds the largest finite number of the format.

@@ -7,6 +7,7 @@
 pub mod arith;
 pub mod float;
 pub mod literal;
+pub mod rounding;
 pub mod scalar;
 
 pub use scalar::{FloatFormat, Scalar, Special};

@@ -20,6 +20,7 @@ pub mod module;
 pub mod multicast;
 pub mod ops;
 pub mod packed_ops;
+mod payload;
 pub mod phase;
 mod tma_store_order;
 pub mod token_order;
@@ -28,7 +29,8 @@ pub mod versioned_accesses;
 
 pub use module::{
     Drain, Fill, Function, FunctionAttrs, LoopSchedule, Module, Pipeline, PipelineInfo, Placement, ScheduleEntry, TensorMemory,
-    UncheckedModule, WarpRole, WarpRoleInfo, loop_body,
+    WarpRole, WarpRoleInfo, loop_body,
 };
 pub use ops::Op;
+pub use payload::UncheckedModule;
 pub use phase::Phase;

@@ -1,10 +1,10 @@
 //! Modules and functions of `.sched`, and the binding to the file envelope.
 
 use crate::Op;
+use base::Arena;
 use base::diag::Result;
 use base::ir::Operation;
-use base::text::{Reader, print_function, read_function, to_text};
-use base::{Arena, Envelope, File, Locations, Payload, Source};
+use base::text::{Reader, to_text};
 use core_dialect::core_ops::Core;
 use core_dialect::tile::Global;
 use serde::{Deserialize, Serialize};
@@ -327,7 +327,7 @@ impl Module {
     }
 
     /// The text of a function's schedules, one op per line. Before phase `pipeline-loops`, a comment names the op.
-    fn print_schedules(&self, function: &Function) -> String {
+    pub(crate) fn print_schedules(&self, function: &Function) -> String {
         self.schedules
             .iter()
             .filter(|schedule| schedule.function == function.name)
@@ -354,7 +354,7 @@ fn print_schedule(function: &Function, schedule: &LoopSchedule) -> String {
 }
 
 /// Parses a schedule of `function`, the function that precedes it in the text.
-fn parse_schedule(reader: &mut Reader<'_>, function: &str) -> Result<LoopSchedule> {
+pub(crate) fn parse_schedule(reader: &mut Reader<'_>, function: &str) -> Result<LoopSchedule> {
     let mut field = |name: &str| {
         reader.expect(name)?;
         reader.value::<u32>()
@@ -375,72 +375,4 @@ pub fn loop_body(function: &Function, index: u32) -> Option<base::Block> {
     let body = &function.body;
     let mut loops = body.walk(function.region).into_iter().filter_map(|op| body.ops[op].kind.core().and_then(Core::for_body));
     loops.nth(index as usize).map(|region| body.block_of(region))
-}
-
-/// A module whose hazards are not checked. The verifier checks all other rules. Tools that must read a file with hazards use this
-/// type, for example to display the file.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct UncheckedModule(pub Module);
-
-impl UncheckedModule {
-    pub fn into_module_file(file: File<UncheckedModule>) -> File<Module> {
-        File { envelope: file.envelope, payload: file.payload.0 }
-    }
-}
-
-impl Payload for UncheckedModule {
-    const FORMAT: &'static str = Module::FORMAT;
-    const VERSION: u32 = Module::VERSION;
-
-    fn verify(&self, envelope: &Envelope) -> Result<()> {
-        crate::verify::check_structure(&self.0, envelope).map(drop)
-    }
-    fn print(&self, envelope: &Envelope, locations: Locations) -> String {
-        self.0.print(envelope, locations)
-    }
-    fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self> {
-        Module::parse(source, envelope).map(UncheckedModule)
-    }
-}
-
-impl Payload for Module {
-    const FORMAT: &'static str = "sched";
-    const VERSION: u32 = 7;
-
-    fn verify(&self, envelope: &Envelope) -> Result<()> {
-        let phase = crate::verify::check_structure(self, envelope)?;
-        crate::hazard_checker::check_module(self, phase, envelope)
-    }
-
-    fn print(&self, envelope: &Envelope, locations: Locations) -> String {
-        let layouts = tileas::module::print_layouts(&self.layouts);
-        let globals = self.globals.iter().map(|global| format!("global {}\n", to_text(global)));
-        let functions = self
-            .functions
-            .iter()
-            .map(|function| print_function(function, &envelope.debug, locations) + &self.print_schedules(function));
-        layouts.into_iter().chain(globals).chain(functions).collect()
-    }
-
-    fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self> {
-        let mut reader = Reader::new(source);
-        let mut module = Module::default();
-        while !reader.at_end() {
-            if reader.eat("layout") {
-                tileas::module::parse_layout(&mut reader, &mut module.layouts)?;
-            } else if reader.eat("global") {
-                module.globals.push(reader.value()?);
-            } else if reader.eat("schedule") {
-                let Some(function) = module.functions.last() else {
-                    return Err(reader.error("a schedule stands after its function"));
-                };
-                module.schedules.push(parse_schedule(&mut reader, &function.name)?);
-            } else {
-                let function: Function = read_function(&mut reader, &envelope.debug)?;
-                module.functions.push(base::text::compact(&function));
-            }
-        }
-        Ok(module)
-    }
 }

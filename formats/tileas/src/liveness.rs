@@ -39,7 +39,8 @@ impl LiveRange {
 /// The buffers that are multi-stage buffers even if no copy prefetches: those that asynchronous copies fill in a loop or branch
 /// with TMA copies. Reason: TMA copies fill pipeline stages.
 pub fn min_staged_buffers<O: Operation, T>(
-    (body, region): (&Body<O, T>, Region),
+    body: &Body<O, T>,
+    region: Region,
     effects: for<'a> fn(&'a O) -> Effects<'a>,
 ) -> BTreeMap<Buffer, StagedBuffer> {
     let mut staged_buffers = BTreeMap::new();
@@ -57,7 +58,8 @@ pub fn min_staged_buffers<O: Operation, T>(
 
 /// The live ranges of a function's buffers.
 pub fn liveness<O: Operation, T>(
-    (body, region): (&Body<O, T>, Region),
+    body: &Body<O, T>,
+    region: Region,
     buffers: &Arena<Buffer, BufferInfo>,
     effects: for<'a> fn(&'a O) -> Effects<'a>,
     staged_buffers: &BTreeMap<Buffer, StagedBuffer>,

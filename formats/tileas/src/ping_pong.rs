@@ -41,7 +41,8 @@ impl PingPong {
 /// The two components of a function's ops, or the reason why the function does not have two. `is_left_out` returns whether another
 /// role executes an op. `is_shared` returns whether each component executes an op.
 pub fn ping_pong<O: TileAsOp>(
-    (body, region): (&Body<O, Type>, Region),
+    body: &Body<O, Type>,
+    region: Region,
     buffers: &Arena<Buffer, BufferInfo>,
     is_left_out: impl Fn(OpId) -> bool,
     is_shared: impl Fn(OpId) -> bool,
@@ -84,7 +85,7 @@ pub fn ping_pong<O: TileAsOp>(
     let second_ops = ops.iter().filter(|op| components.of(**op) == second);
     let second_accumulators = second_ops.filter_map(|op| tmem_accumulator(body.ops[*op].kind.tileas_op()?)).collect();
     let component_ops = ops.iter().filter_map(|op| Some((*op, usize::from(Some(components.of(*op)?) == second)))).collect();
-    let buffers = buffer_components((body, &ops), buffers, &components, second);
+    let buffers = buffer_components(body, &ops, buffers, &components, second);
     Ok(PingPong { ops: component_ops, second_accumulators, buffers })
 }
 
@@ -98,7 +99,8 @@ pub fn tmem_accumulator(op: &Op) -> Option<Buffer> {
 
 /// The used buffers in shared memory, each with its component; `None` if both components or other roles use it.
 fn buffer_components<O: TileAsOp>(
-    (body, ops): (&Body<O, Type>, &[OpId]),
+    body: &Body<O, Type>,
+    ops: &[OpId],
     buffers: &Arena<Buffer, BufferInfo>,
     components: &Components,
     second: Option<usize>,

@@ -1,8 +1,6 @@
 //! The enumerations of the bytecode: the numbers and spellings of the variants. `core-dialect` and `numerics` define most of these
 //! types, because other formats use them too.
 
-use crate::preview::{Access, ExprOp, MemorySpace, Synchronization};
-use crate::types::PointerSharing;
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction, Padding};
 use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use serde::{Deserialize, Serialize};
@@ -45,6 +43,53 @@ pub enum ComparisonOrdering {
 pub enum Direction {
     Forward,
     Reverse,
+}
+
+/// An operator of symbolic integer expressions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ExprOp {
+    Mul,
+    Div,
+    Add,
+    Sub,
+    FloorDiv,
+    CeilDiv,
+}
+
+/// The memory that holds a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum MemorySpace {
+    Local,
+    Smem,
+}
+
+/// The group of threads that an implementation needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Synchronization {
+    None,
+    Warp,
+    Warpgroup,
+    Cta,
+}
+
+/// The access of a function to an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Access {
+    In,
+    Out,
+    InOut,
+}
+
+/// The pointer attribute: how several devices share the memory. `Absent` (no attribute) and `None` do not specify the sharing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PointerSharing {
+    #[default]
+    Absent,
+    None,
+    /// Memory of one device that other devices can access.
+    Unicast,
+    /// One address for the memory of several devices; only multimem ops may access it.
+    Multicast,
 }
 
 /// The symbol visibility of MLIR: whether code outside the module can refer to a function or global.

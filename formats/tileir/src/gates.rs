@@ -6,9 +6,8 @@
 //! A new version is a row in [`crate::version`], a row here per addition, and rows or gated fields in the op table. Only code that
 //! reads, writes and prints new constructs changes.
 
-use crate::enums::WireEnum;
+use crate::enums::{PointerSharing, WireEnum};
 use crate::ops::Opcode;
-use crate::types::PointerSharing;
 use crate::version::Version::{self, *};
 use numerics::Scalar::{self, *};
 use numerics::arith::Rounding;

@@ -12,6 +12,8 @@ pub mod module;
 pub mod ops;
 mod payload;
 pub mod preview;
+pub mod reader_limits;
+pub mod structured_ops;
 pub mod text;
 pub mod types;
 pub mod verify;

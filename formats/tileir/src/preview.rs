@@ -1,100 +1,14 @@
 //! Preview content of 13.5 (`simt`): functions for single threads that a tile program calls by name, and the symbolic expressions
 //! in their types. This crate reads, prints, writes and verifies preview content. No stage after `.tile` accepts it.
 
-use crate::enums::Visibility;
-use crate::types::{Attribute, Dictionary, StringId, Type, TypeId};
+use crate::enums::{ExprOp, Synchronization, Visibility};
+use crate::reader_limits::MAX_RANK;
+use crate::types::{Attribute, DYNAMIC, Dictionary, Fragment, Preview, PreviewType, StringId, Type, TypeId};
 use base::Loc;
 use serde::{Deserialize, Serialize};
 
-/// An operator of symbolic integer expressions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum ExprOp {
-    Mul,
-    Div,
-    Add,
-    Sub,
-    FloorDiv,
-    CeilDiv,
-}
-
-/// The memory that holds a fragment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum MemorySpace {
-    Local,
-    Smem,
-}
-
-/// The group of threads that an implementation needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Synchronization {
-    None,
-    Warp,
-    Warpgroup,
-    Cta,
-}
-
-/// The access of a function to an argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Access {
-    In,
-    Out,
-    InOut,
-}
-
 /// The name of the attribute with a function's access to an argument.
 pub const ACCESS_ATTRIBUTE: &str = "cuda_tile.preview$access";
-
-/// An attribute that exists only in preview content.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Preview {
-    Int(i64),
-    Var(StringId),
-    Binary { op: ExprOp, lhs: Box<Preview>, rhs: Box<Preview> },
-    Neg(Box<Preview>),
-    Tuple(Box<[Preview]>),
-    Layout { shape: Box<[Preview]>, strides: Box<[Preview]> },
-    ConcreteType(TypeId),
-    MemorySpace(MemorySpace),
-    Synchronization(Synchronization),
-    Access(Access),
-    Scratch { size: Box<Preview>, alignment: Box<Preview> },
-    ConstParam { name: StringId, ty: TypeId },
-    Builtin { name: StringId, ty: TypeId },
-    ConstString(StringId),
-}
-
-/// A type that exists only in preview content.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum PreviewType {
-    /// A type known by name only.
-    Symbol(Preview),
-    /// A tile with symbolic extents, which are [`crate::types::DYNAMIC`] in `shape`.
-    Tile {
-        element: TypeId,
-        shape: Box<[i64]>,
-        symbols: Box<[Preview]>,
-    },
-    /// The part of a tile that one thread holds.
-    Fragment(Box<Fragment>),
-    Datatype,
-    Shape,
-    String,
-    Index,
-    None,
-}
-
-/// The part of a tile that one thread holds.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Fragment {
-    /// The extents of the tile as expressions. `shape` has the numeric extents, and [`crate::types::DYNAMIC`] for the others.
-    pub symbols: Box<[Preview]>,
-    pub shape: Box<[i64]>,
-    pub element: TypeId,
-    pub space: MemorySpace,
-    pub layout: Preview,
-    pub map: Preview,
-    pub alignment: Preview,
-}
 
 /// A function that is declared only, or implemented outside the module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -203,4 +117,21 @@ impl Type {
     pub fn preview(&self) -> Option<&PreviewType> {
         if let Type::Preview(preview) = self { Some(preview) } else { None }
     }
+}
+
+/// Checks that `shape` repeats the numeric extents of a symbolic shape, and has [`DYNAMIC`] for the others.
+pub(crate) fn check_symbols(symbols: &[Preview], shape: &[i64]) -> std::result::Result<(), String> {
+    if symbols.len() != shape.len() || shape.len() > MAX_RANK {
+        return Err("concrete shape cache and symbolic shape have different ranks".into());
+    }
+    for (i, (symbol, dim)) in symbols.iter().zip(shape).enumerate() {
+        if !symbol.is_extent() {
+            return Err(format!("shape dimension {i} must be an integer-valued expression"));
+        }
+        let expected_dim = if let Preview::Int(extent) = symbol { *extent } else { DYNAMIC };
+        if *dim != expected_dim {
+            return Err(format!("concrete shape cache dimension {i} does not match symbolic shape"));
+        }
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The types of Tile IR, and the attributes of ops and hints. A module stores each type and string once; attributes refer to types
 //! and strings by id.
 
-use crate::preview::{Preview, PreviewType};
+use crate::enums::{Access, ExprOp, MemorySpace, PointerSharing, Synchronization};
 use core_dialect::memory::{MulticastReduction, Padding};
 use numerics::Scalar;
 use serde::{Deserialize, Serialize};
@@ -87,18 +87,6 @@ pub struct Pointer {
     pub pointee: Scalar,
     /// How several devices share the memory to which the pointer points.
     pub space: PointerSharing,
-}
-
-/// The pointer attribute: how several devices share the memory. `Absent` (no attribute) and `None` do not specify the sharing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum PointerSharing {
-    #[default]
-    Absent,
-    None,
-    /// Memory of one device that other devices can access.
-    Unicast,
-    /// One address for the memory of several devices; only multimem ops may access it.
-    Multicast,
 }
 
 impl Element {
@@ -189,3 +177,55 @@ pub enum Attribute {
 
 /// Names with values, sorted by name. Bytecode and text may have another order; their readers sort the entries.
 pub type Dictionary = Box<[(StringId, Attribute)]>;
+
+/// An attribute that exists only in preview content.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Preview {
+    Int(i64),
+    Var(StringId),
+    Binary { op: ExprOp, lhs: Box<Preview>, rhs: Box<Preview> },
+    Neg(Box<Preview>),
+    Tuple(Box<[Preview]>),
+    Layout { shape: Box<[Preview]>, strides: Box<[Preview]> },
+    ConcreteType(TypeId),
+    MemorySpace(MemorySpace),
+    Synchronization(Synchronization),
+    Access(Access),
+    Scratch { size: Box<Preview>, alignment: Box<Preview> },
+    ConstParam { name: StringId, ty: TypeId },
+    Builtin { name: StringId, ty: TypeId },
+    ConstString(StringId),
+}
+
+/// A type that exists only in preview content.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PreviewType {
+    /// A type known by name only.
+    Symbol(Preview),
+    /// A tile with symbolic extents, which are [`DYNAMIC`] in `shape`.
+    Tile {
+        element: TypeId,
+        shape: Box<[i64]>,
+        symbols: Box<[Preview]>,
+    },
+    /// The part of a tile that one thread holds.
+    Fragment(Box<Fragment>),
+    Datatype,
+    Shape,
+    String,
+    Index,
+    None,
+}
+
+/// The part of a tile that one thread holds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Fragment {
+    /// The extents of the tile as expressions. `shape` has the numeric extents, and [`DYNAMIC`] for the others.
+    pub symbols: Box<[Preview]>,
+    pub shape: Box<[i64]>,
+    pub element: TypeId,
+    pub space: MemorySpace,
+    pub layout: Preview,
+    pub map: Preview,
+    pub alignment: Preview,
+}

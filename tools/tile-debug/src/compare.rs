@@ -4,8 +4,8 @@
 //! MMAs, reductions, scans and atomics.
 
 use crate::debuggee::{Debuggee, elem_name};
-use crate::engine::{Control, FAULTS};
 use crate::expression::elements_as_f64;
+use crate::session_settings::{Control, FAULTS};
 use base::diag::{Diagnostic, Result};
 use core_dialect::tile::Elem;
 use executor::{Moment, Observer, RunOptions, Tile, Value};

@@ -1,5 +1,6 @@
 //! The debuggee: the kernel that the user debugs, with its arguments and the source locations of its ops.
 
+use crate::call_stack::{Frame, SourceFile};
 use crate::names::VariableNames;
 use base::loc::{LocData, ScopeData};
 use base::{DebugInfo, Loc};
@@ -9,16 +10,6 @@ use executor::{Kernel, Listing};
 use numerics::Scalar;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// An entry of a call stack: a source location in a function. The preceding frame is the caller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
-    /// Index in [`Debuggee::files`].
-    pub(crate) file: usize,
-    pub(crate) line: u32,
-    pub(crate) column: u32,
-    pub(crate) function: String,
-}
 
 /// An array in memory: a buffer of the launch, a tensor view, or a slice of either.
 #[derive(Clone, Debug)]
@@ -47,14 +38,6 @@ pub(crate) struct Debuggee<'a> {
     pub(crate) variable_names: VariableNames,
     /// The buffers of the launch.
     pub(crate) arrays: Vec<Array>,
-}
-
-/// A source file of the program.
-pub(crate) struct SourceFile {
-    /// The name in the program's debug information.
-    pub(crate) name: String,
-    /// The path and the lines of the file; `None` if the debugger has not found it.
-    pub(crate) path_and_lines: Option<(PathBuf, Vec<String>)>,
 }
 
 /// Maximum number of frames of a call stack.

@@ -6,10 +6,11 @@ use crate::compare::{ComparisonCursor, Recording};
 use crate::debuggee::Debuggee;
 use crate::expression;
 use crate::scene::{Scene, Stop, StopReason};
+use crate::session_settings::{Control, DIFFERENCE, FAULTS, RoleId};
 use base::diag::{Diagnostic, Result};
-use executor::{BlockPosition, Check, Moment, Observer, RunOptions, Value};
+use executor::{BlockPosition, Moment, Observer, RunOptions, Value};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The point at which a resumed run stops next. The run also stops earlier, at a breakpoint, a watch or a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,108 +39,6 @@ pub(crate) enum Resume {
     Quit,
 }
 
-/// A breakpoint on a line or on a function, or a logpoint.
-pub(crate) struct Breakpoint {
-    pub(crate) id: u64,
-    /// A file name or path; only its last component matters. If it is empty, the breakpoint is in any file.
-    pub(crate) file: String,
-    pub(crate) line: u32,
-    /// The function, for a breakpoint on a function.
-    pub(crate) function: Option<String>,
-    pub(crate) condition: Option<String>,
-    /// The number of the first hit that stops; earlier hits are only counted.
-    pub(crate) first_hit: u64,
-    /// For a logpoint: the message, with `{expressions}`. A logpoint does not stop.
-    pub(crate) message: Option<String>,
-    /// Number of hits in this run.
-    hits: u64,
-}
-
-/// A watched expression: the run stops when its value changes.
-pub(crate) struct WatchedExpression {
-    pub(crate) id: u64,
-    pub(crate) expression: String,
-    /// The most recent value in this run, for each warp role in which the expression had a value.
-    last_values: BTreeMap<RoleId, String>,
-}
-
-/// The settings of the user: breakpoints, watches, filters and limits. A front end changes them at a stop.
-pub(crate) struct Control {
-    pub(crate) breakpoints: Vec<Breakpoint>,
-    pub(crate) watches: Vec<WatchedExpression>,
-    last_id: u64,
-    /// Keywords of the faults at which the debugger does not stop; see [`FAULTS`].
-    pub(crate) ignored_faults: BTreeSet<String>,
-    /// The linear index of the debugged tile block. `None` debugs all tile blocks.
-    pub(crate) block: Option<u64>,
-    pub(crate) max_ops: u64,
-    pub(crate) seed: u64,
-}
-
-impl Control {
-    /// Returns settings without breakpoints and watches, for all tile blocks.
-    pub(crate) fn new(max_ops: u64, seed: u64) -> Control {
-        Control {
-            breakpoints: Vec::new(),
-            watches: Vec::new(),
-            last_id: 0,
-            ignored_faults: BTreeSet::new(),
-            block: None,
-            max_ops,
-            seed,
-        }
-    }
-
-    /// Adds a watch of an expression. `current_value` is its value in the warp role of the current stop, if it has one. Returns the
-    /// number of the watch.
-    pub(crate) fn add_watch(&mut self, expression: &str, current_value: Option<(RoleId, String)>) -> u64 {
-        self.last_id += 1;
-        let last_values = current_value.into_iter().collect();
-        self.watches.push(WatchedExpression { id: self.last_id, expression: expression.to_string(), last_values });
-        self.last_id
-    }
-
-    /// Replaces all watches, and returns the numbers of the requested watches. If an expression is already watched, its watch keeps
-    /// its number and its values.
-    pub(crate) fn replace_watches(&mut self, requested: Vec<(String, Option<(RoleId, String)>)>) -> Vec<u64> {
-        let mut previous = std::mem::take(&mut self.watches);
-        let ids = requested.into_iter().map(|(expression, current_value)| {
-            match previous.iter().position(|watched| watched.expression == expression) {
-                Some(index) => {
-                    let mut watched = previous.swap_remove(index);
-                    watched.last_values.extend(current_value);
-                    self.watches.push(watched);
-                    self.watches.last().map_or(0, |watched| watched.id)
-                }
-                None => self.add_watch(&expression, current_value),
-            }
-        });
-        ids.collect()
-    }
-
-    /// Adds a breakpoint on a line. The caller can change its other fields.
-    pub(crate) fn add_breakpoint(&mut self, file: &str, line: u32) -> &mut Breakpoint {
-        self.last_id += 1;
-        let (id, file) = (self.last_id, file.to_string());
-        self.breakpoints.push(Breakpoint { id, file, line, function: None, condition: None, first_hit: 1, message: None, hits: 0 });
-        self.breakpoints.last_mut().expect("just added")
-    }
-}
-
-/// The faults after which a run can continue: the check of the executor, the keyword for `--ignore`, and the description.
-pub(crate) const FAULTS: [(Check, &str, &str); 7] = [
-    (Check::Memory, "memory", "Accesses out of bounds"),
-    (Check::Init, "init", "Reads of memory that was never written"),
-    (Check::Token, "token", "Accesses to the same bytes without a token order"),
-    (Check::Race, "race", "Races between tile blocks"),
-    (Check::Assume, "assume", "False assumptions"),
-    (Check::Facts, "facts", "False facts of an .aa file"),
-    (Check::Nan, "nan", "NaN results of operands without NaN"),
-];
-
-/// The keyword of `--ignore` for a value that differs from its value at the stage of `--against`.
-pub(crate) const DIFFERENCE: &str = "difference";
-
 /// The result of a run that reached the end of the kernel.
 pub(crate) struct RunEnd<'a> {
     pub(crate) failure: Option<&'a Diagnostic>,
@@ -158,9 +57,6 @@ pub(crate) trait FrontEnd {
     /// Returns whether the user requests a pause. The engine calls this method every [`PAUSE_POLL_EVENTS`] events.
     fn should_pause(&mut self, control: &mut Control) -> bool;
 }
-
-/// The linear index of a tile block, and the index of a warp role in it. Without warp roles the second index is 0.
-pub(crate) type RoleId = (u64, usize);
 
 /// The position from which the user resumed the run: the warp role, and the number of visible frames.
 #[derive(Clone, Copy)]
@@ -314,7 +210,7 @@ impl Run<'_, '_> {
         let last_row = self.last_rows.insert((moment.block_position().linear, moment.warp_role()), row);
         let Some(last_row) = last_row else { return Some(0) };
         let last_frames = &self.debuggee.frames[last_row];
-        let line = |frame: &crate::debuggee::Frame| (frame.file, frame.line);
+        let line = |frame: &crate::call_stack::Frame| (frame.file, frame.line);
         let changed = (0..frames.len()).find(|index| last_frames.get(*index).map(line) != Some(line(&frames[*index])));
         // The ops of a reduction body execute once per combined pair of elements. These repetitions do not reach the line again.
         let is_repeated = row <= last_row && moment.reduction_depth() == 0 && last_frames.len() == frames.len();

@@ -1,6 +1,7 @@
 //! `tile-debug`: a debugger for Tile IR on the CPU. [`engine`] decides where a run stops; [`terminal`] and [`protocol`] are its two
 //! front ends. The `executor` crate defines the semantics of kernels.
 
+mod call_stack;
 mod compare;
 mod debuggee;
 mod engine;
@@ -8,6 +9,7 @@ mod expression;
 mod names;
 mod protocol;
 mod scene;
+mod session_settings;
 mod terminal;
 mod values;
 
@@ -17,8 +19,8 @@ use common::options::GpuName;
 use common::{About, Session};
 use compare::Recording;
 use debuggee::Debuggee;
-use engine::Control;
 use executor::ProgramFile;
+use session_settings::Control;
 use std::path::PathBuf;
 
 const ABOUT: About = About {
@@ -91,7 +93,8 @@ fn main() -> std::process::ExitCode {
 
 /// Checks a keyword of `--ignore`.
 fn parse_fault(keyword: &str) -> std::result::Result<String, String> {
-    let keywords: Vec<&str> = engine::FAULTS.iter().map(|(_, keyword, _)| *keyword).chain([engine::DIFFERENCE]).collect();
+    let keywords: Vec<&str> =
+        session_settings::FAULTS.iter().map(|(_, keyword, _)| *keyword).chain([session_settings::DIFFERENCE]).collect();
     if keywords.contains(&keyword) { Ok(keyword.into()) } else { Err(format!("there are {}", keywords.join(", "))) }
 }
 

@@ -1,7 +1,7 @@
 //! Maps values to source variables. Programs contain no variable table, so the names come from the source text. The result of the
 //! last op of an assignment gets the assigned name. A loop-carried value gets the name of its initial value.
 
-use crate::debuggee::{Frame, SourceFile};
+use crate::call_stack::{Frame, SourceFile};
 use base::Value;
 use executor::Listing;
 use std::collections::{BTreeMap, BTreeSet};

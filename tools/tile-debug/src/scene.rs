@@ -1,6 +1,7 @@
 //! The state of a stopped kernel that a front end shows: call stack, visible values and source variables.
 
-use crate::debuggee::{Debuggee, Frame};
+use crate::call_stack::Frame;
+use crate::debuggee::Debuggee;
 use base::Value as ValueId;
 use executor::{Moment, Value};
 

@@ -1,9 +1,10 @@
 //! The terminal front end: executes one command per line. The lines come from `--execute`, then from a user or from piped input.
 
 use crate::debuggee::Debuggee;
-use crate::engine::{Control, DIFFERENCE, FAULTS, FrontEnd, Resume, ResumeKind, RunEnd};
+use crate::engine::{FrontEnd, Resume, ResumeKind, RunEnd};
 use crate::expression::{self, Datum};
 use crate::scene::{Scene, Stop, StopReason};
+use crate::session_settings::{Control, DIFFERENCE, FAULTS};
 use crate::values;
 use std::collections::VecDeque;
 use std::fmt::Write as _;

@@ -5,11 +5,9 @@ use base::{Arena, Body, Loc};
 use core_dialect::memory::Padding;
 use numerics::Scalar;
 use numerics::arith::Overflow;
-use tileir::enums::Visibility;
+use tileir::enums::{PointerSharing, Visibility};
 use tileir::module::{Constant, Global};
-use tileir::types::Pointer;
-use tileir::types::PointerSharing;
-use tileir::types::{Dictionary, Symbol};
+use tileir::types::{Dictionary, Pointer, Symbol};
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
 
 /// The kind of a tile: its element type and its shape.

@@ -5,7 +5,8 @@ use base::{Arena, Body, Envelope, Loc, Value};
 use core_dialect::tile::{Elem, Space};
 use numerics::Scalar;
 use tileaa::Type as AaType;
-use tileir::types::{Pointer, PointerSharing};
+use tileir::enums::PointerSharing;
+use tileir::types::Pointer;
 use tileir::{Element, Function, Module, Op, StringId, Type, TypeId, Version};
 
 /// Ids of the types that `Builder::new` creates, in this order.

@@ -12,6 +12,7 @@ use crate::access_layouts::{Accesses, Pieces};
 use crate::async_copy_non_mma_loads::{NonMmaCopies, Prefetch};
 use crate::lowering_plan::{LoweringPlan, PlanOptions};
 use crate::mma_selection::{self, MmaSelection, MmaSelections, OperandSource};
+use crate::operand_trees::as_core;
 use crate::operands::{self, MAX_BETWEEN, Uses};
 use crate::smem_swizzles;
 use crate::tcgen05_selection;
@@ -132,8 +133,8 @@ impl Copies {
         let planner = CopyPlanner::new(function, plan, target, options);
         let mut selected = Copies::default();
         for op in order {
-            let Op::Core(Core::For { body: inner, .. }) = &body.ops[op].kind else { continue };
-            let block = body.block_of(*inner);
+            let Some(inner) = as_core(&body.ops[op].kind).and_then(Core::for_body) else { continue };
+            let block = body.block_of(inner);
             let prefers_tma = planner.prefers_tma(block);
             for &load in &body.blocks[block].ops {
                 if plan.exceeding_capacity.contains(&load) {
@@ -408,7 +409,7 @@ impl CopyPlanner<'_> {
     /// The copy of a load, if threads read the full tile from the buffer into registers. The tile may have any users.
     pub(crate) fn register_copy(&self, op: OpId) -> Result<Copy, &'static str> {
         let assigned_layout = self.accesses.get(op).map(|access| access.layout.clone());
-        Ok(self.swizzled_copy(op, self.view_pieces(op)?, (Readers::Registers, assigned_layout.into_iter().collect())))
+        Ok(self.swizzled_copy(op, self.view_pieces(op)?, Readers::Registers, assigned_layout.as_slice()))
     }
 
     /// The `cp.async` pieces of a view's tile.
@@ -445,7 +446,7 @@ impl CopyPlanner<'_> {
     fn plan_piece_copy(&self, op: OpId, block: Block, piece_copy: PieceCopy) -> Result<Copy, &'static str> {
         let value = self.function.body.result(op);
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
-        let read = match self.mma_reads(value, Some(block), 0) {
+        let (readers, layouts) = match self.mma_reads(value, Some(block), 0) {
             Some(MmaReads { in_place: true, .. }) => {
                 let PieceCopy { dim, layout, bytes, whole } = piece_copy;
                 let buffer =
@@ -466,14 +467,14 @@ impl CopyPlanner<'_> {
                 )
             }
         };
-        Ok(self.swizzled_copy(op, piece_copy, read))
+        Ok(self.swizzled_copy(op, piece_copy, readers, &layouts))
     }
 
     /// A copy to a buffer whose swizzle has the fewest wavefronts for the copy and its readers.
-    fn swizzled_copy(&self, op: OpId, piece_copy: PieceCopy, (readers, layouts): (Readers, Vec<Layout>)) -> Copy {
+    fn swizzled_copy(&self, op: OpId, piece_copy: PieceCopy, readers: Readers, layouts: &[Layout]) -> Copy {
         let PieceCopy { dim, layout, bytes, whole } = piece_copy;
         let (elem, shape) = self.function.body.ty(self.function.body.result(op)).tile().expect("a load gives a tile");
-        let accesses: Vec<&Layout> = std::iter::once(&layout).chain(&layouts).collect();
+        let accesses: Vec<&Layout> = std::iter::once(&layout).chain(layouts).collect();
         let buffer = smem_swizzles::swizzled_buffer(elem, shape, dim, &accesses);
         Copy { buffer, method: CopyMethod::Pieces { layout, bytes, whole }, readers }
     }

@@ -63,12 +63,9 @@ impl CopyPlanner<'_> {
             Prefetch::WherePays => is_persistent(body, for_op, as_core),
             Prefetch::WherePossible => true,
         };
-        let Some(Core::For { body: region, .. }) =
-            as_core(&body.ops[for_op].kind).filter(|_| may_prefetch && self.is_simple_loop(for_op))
-        else {
-            return non_mma;
-        };
-        let block = body.block_of(*region);
+        let for_body = as_core(&body.ops[for_op].kind).and_then(Core::for_body);
+        let Some(region) = for_body.filter(|_| may_prefetch && self.is_simple_loop(for_op)) else { return non_mma };
+        let block = body.block_of(region);
         let is_load = |op: &OpId| matches!(body.ops[*op].kind, Op::LoadView { .. }) && !self.uses.reaches_mma(body.result(*op));
         for load in body.blocks[block].ops.iter().copied().filter(|op| is_load(op) && may_copy(*op)) {
             match self.can_be_prefetched(load, for_op).and_then(|()| self.register_copy(load)) {
@@ -103,11 +100,12 @@ impl CopyPlanner<'_> {
     /// Whether a loop contains no loop, no MMA and no early exit.
     fn is_simple_loop(&self, for_op: OpId) -> bool {
         let body = &self.function.body;
-        let Some(Core::For { body: region, .. }) = as_core(&body.ops[for_op].kind) else { return false };
-        let end = body.terminator(body.block_of(*region));
-        body.walk(*region).into_iter().all(|op| match &body.ops[op].kind {
+        let Some(region) = as_core(&body.ops[for_op].kind).and_then(Core::for_body) else { return false };
+        let end = body.terminator(body.block_of(region));
+        body.walk(region).into_iter().all(|op| match &body.ops[op].kind {
             Op::Mma { .. } | Op::MmaScaled { .. } => false,
-            Op::Core(Core::For { .. } | Core::Loop { .. } | Core::Return {}) => false,
+            Op::Core(Core::Return {}) => false,
+            Op::Core(core) if core.is_loop() => false,
             Op::Core(Core::Continue { .. }) => Some(op) == end,
             _ => true,
         })

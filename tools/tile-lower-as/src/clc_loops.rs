@@ -12,6 +12,7 @@ use base::ir::{Op as OpId, Operation};
 use base::{Block, Envelope, Target, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::rules::uses_clc;
+use core_dialect::structured_ops::LoopBounds;
 use core_dialect::tile::Dense;
 use numerics::Scalar;
 use std::collections::BTreeSet;
@@ -77,7 +78,7 @@ fn wrap_in_clc_loop(function: &Function) -> Function {
     function.body.blocks[block].ops = repeated;
     replace_block_ids(&mut function, block, iteration);
     function.body.append(block, Op::Core(Core::Continue { values: Vec::new() }), [], function.loc);
-    let kind = Core::For { lower, upper, step, init: Vec::new(), unsigned: false, body: region };
+    let kind = Core::new_loop(Some(LoopBounds { lower, upper, step, unsigned: false }), Vec::new(), region);
     function.body.append(entry, Op::Core(kind), [], function.loc);
     function.body.blocks[entry].ops.push(*terminator);
     base::text::compact(&function)

@@ -90,9 +90,9 @@ fn mma_only_tiles(function: &Function) -> BTreeSet<Value> {
 pub(crate) fn fits_two_roles(function: &tileas::Function, target: Target) -> bool {
     let (body, buffers) = (&function.body, &function.attrs.buffers);
     let is_stored = |op: OpId| matches!(body.ops[op].kind, tileas::Op::TmaStore { .. });
-    let Ok(pair) = tileas::ping_pong::ping_pong((body, function.region), buffers, is_stored, |_| false) else { return false };
-    let staged_buffers = liveness::min_staged_buffers((body, function.region), tileas::Op::effects);
-    let liveness = liveness::liveness((body, function.region), buffers, tileas::Op::effects, &staged_buffers);
+    let Ok(pair) = tileas::ping_pong::ping_pong(body, function.region, buffers, is_stored, |_| false) else { return false };
+    let staged_buffers = liveness::min_staged_buffers(body, function.region, tileas::Op::effects);
+    let liveness = liveness::liveness(body, function.region, buffers, tileas::Op::effects, &staged_buffers);
     let bytes = |buffer: &Buffer| buffers[*buffer].bytes();
     let component_bytes = |component: usize| {
         let own = |buffer: &Buffer| pair.buffers.get(buffer) == Some(&Some(component));

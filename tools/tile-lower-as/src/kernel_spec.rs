@@ -7,6 +7,7 @@ use base::{Arena, Envelope, Target};
 use common::{kernel_plan, options};
 use core_dialect::core_ops::Core;
 use core_dialect::persistent_loops::is_persistent;
+use core_dialect::rules::CoreDialectOp;
 use tileas::FunctionAttrs;
 
 /// The default number of warps.
@@ -111,9 +112,9 @@ fn chosen_warps(function: &tileaa::Function, allows_two_components: bool, target
 pub(crate) fn waits_for_ctas(function: &tileaa::Function) -> bool {
     let body = &function.body;
     let is_atomic = |op: &Op| matches!(body.ops[*op].kind, tileaa::Op::AtomicRmw { .. } | tileaa::Op::AtomicCas { .. });
-    let is_spin_loop = |kind: &tileaa::Op| match kind {
-        tileaa::Op::Core(Core::Loop { body: region, .. }) => body.walk(*region).iter().any(is_atomic),
-        _ => false,
+    let is_spin_loop = |kind: &tileaa::Op| {
+        let endless_loop = kind.core().and_then(Core::as_loop).filter(|loop_op| loop_op.bounds.is_none());
+        endless_loop.is_some_and(|loop_op| body.walk(loop_op.body).iter().any(is_atomic))
     };
     body.walk(function.region).into_iter().any(|op| is_spin_loop(&body.ops[op].kind))
 }

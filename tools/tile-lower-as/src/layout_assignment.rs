@@ -12,6 +12,8 @@ use crate::{operands, slices, tcgen05_selection};
 use base::ir::{Block, Op as OpId, Operation};
 use base::{Region, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::rules::CoreDialectOp;
+use core_dialect::structured_ops::StructuredOp;
 use core_dialect::tile::Elem;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
@@ -96,35 +98,34 @@ impl AssignedLayouts {
         let node = &body.ops[op];
         let is_tile = |value: Value| body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty());
         let results: Vec<Value> = node.results.iter().copied().filter(|value| is_tile(*value)).collect();
-        match &node.kind {
-            Op::Core(Core::If { then, otherwise, .. }) => {
-                self.assign_region(inputs, *then);
-                self.assign_region(inputs, *otherwise);
+        match node.kind.core().and_then(Core::as_structured) {
+            Some(StructuredOp::If(branch)) => {
+                branch.regions().into_iter().for_each(|region| self.assign_region(inputs, region));
                 for (i, &result) in node.results.iter().enumerate().filter(|(_, result)| is_tile(**result)) {
-                    let assigned_layout = [*then, *otherwise].into_iter().find_map(|region| {
+                    let assigned_layout = branch.regions().into_iter().find_map(|region| {
                         let values = leaving_values(function, region, |op| matches!(op, Op::Core(Core::Yield { .. })));
                         values.into_iter().find_map(|values| self.get(values[i]).cloned())
                     });
                     self.set_if_unset(result, Some(assigned_layout.unwrap_or_else(|| self.or_default(function, result))));
                 }
             }
-            Op::Core(Core::For { init, body: inner, .. }) => {
-                let args = &body.blocks[body.block_of(*inner)].args[1..];
-                self.assign_carried(inputs, init, args, *inner);
-                for (&arg, &result) in args.iter().zip(&node.results) {
-                    self.set_if_unset(result, self.get(arg).cloned());
+            Some(StructuredOp::Loop(loop_op)) => {
+                let args = loop_op.carried_args(body);
+                self.assign_carried(inputs, loop_op.init, args, loop_op.body);
+                if loop_op.bounds.is_some() {
+                    for (&arg, &result) in args.iter().zip(&node.results) {
+                        self.set_if_unset(result, self.get(arg).cloned());
+                    }
+                    return;
                 }
-            }
-            Op::Core(Core::Loop { init, body: inner }) => {
-                let args = &body.blocks[body.block_of(*inner)].args;
-                self.assign_carried(inputs, init, args, *inner);
                 for (i, &result) in node.results.iter().enumerate().filter(|(_, result)| is_tile(**result)) {
-                    let breaks = leaving_values(function, *inner, |op| matches!(op, Op::Core(Core::Break { .. })));
+                    let breaks = leaving_values(function, loop_op.body, |op| matches!(op, Op::Core(Core::Break { .. })));
                     let assigned_layout = breaks.into_iter().find_map(|values| self.get(values[i]).cloned());
                     self.set_if_unset(result, Some(assigned_layout.unwrap_or_else(|| self.or_default(function, result))));
                 }
             }
-            kind => {
+            None => {
+                let kind = &node.kind;
                 for &result in &results {
                     let assigned_layout = self.result_layout(inputs, op, kind, result);
                     if assigned_layout.is_none() {
@@ -442,10 +443,10 @@ fn leaving_values(function: &Function, region: Region, leaves: impl Fn(&Op) -> b
             if leaves(kind) {
                 operand_lists.push(Operation::operands(kind).to_vec());
             }
-            if let Op::Core(Core::If { then, otherwise, .. }) = kind
+            if let Some(branch) = kind.core().and_then(Core::as_if)
                 && !leaves(&Op::Core(Core::Yield { values: Vec::new() }))
             {
-                stack.extend([*then, *otherwise]);
+                stack.extend(branch.regions());
             }
         }
     }

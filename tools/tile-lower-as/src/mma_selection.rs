@@ -185,20 +185,14 @@ impl MmaSelections {
                     Some(Err(why)) => Some(*why),
                     None => None,
                 };
-                let mma = planner.select_without_tcgen05(
-                    [*lhs, *rhs, *acc],
-                    None,
-                    chained.contains(&op),
-                    (why, refused.get(&op).copied()),
-                );
+                let mma =
+                    planner.select_without_tcgen05([*lhs, *rhs, *acc], None, chained.contains(&op), why, refused.get(&op).copied());
                 Some((op, mma))
             }
             Op::MmaScaled { lhs, rhs, acc, lhs_scale, .. } => {
                 let mma = match in_tensor_memory.get(&op) {
                     Some(Ok(mma)) => mma.clone(),
-                    Some(Err(_)) | None => {
-                        planner.select_without_tcgen05([*lhs, *rhs, *acc], Some(*lhs_scale), false, (None, None))
-                    }
+                    Some(Err(_)) | None => planner.select_without_tcgen05([*lhs, *rhs, *acc], Some(*lhs_scale), false, None, None),
                 };
                 Some((op, mma))
             }
@@ -308,7 +302,8 @@ impl MmaPlanner<'_> {
         [lhs, rhs, acc]: [Value; 3],
         lhs_scale: Option<Value>,
         rows: bool,
-        (why, refused): (Option<&'static str>, Option<&'static str>),
+        why: Option<&'static str>,
+        refused: Option<&'static str>,
     ) -> MmaSelection {
         let tile = |value: Value| self.function.body.ty(value).tile().expect("operands of MMAs are tiles");
         let ((a, left), (_, right), (acc_elem, _)) = (tile(lhs), tile(rhs), tile(acc));
@@ -387,9 +382,7 @@ impl MmaPlanner<'_> {
         };
         let transposed = transposed(&lhs, m) + transposed(&rhs, n);
         let may_decline = !self.is_requested(MmaFamily::WarpGroups);
-        if transposed > 0
-            && may_decline
-            && sync.is_some_and(|sync| !self.transposing_pays(elem, (atom, sync), [m, n, k], transposed))
+        if transposed > 0 && may_decline && sync.is_some_and(|sync| !self.transposing_pays(elem, atom, sync, [m, n, k], transposed))
         {
             return Err(Some("wgmma takes such elements along K, and transposing them in shared memory costs more than it saves"));
         }
@@ -401,7 +394,8 @@ impl MmaPlanner<'_> {
     fn transposing_pays(
         &self,
         elem: Scalar,
-        (group, sync): (&'static GroupAtom, &'static SyncAtom),
+        group: &'static GroupAtom,
+        sync: &'static SyncAtom,
         [m, n, k]: [u32; 3],
         bytes: u32,
     ) -> bool {

@@ -52,7 +52,7 @@ fn packed_operands(function: &Function, op: OpId, target: Target) -> Option<[Pac
     let [batch, m, n, k] = mma_extents(left, right);
     let k_bytes = k / 2;
     let block = k_bytes / scales.last()?.max(&1);
-    let in_tensor_memory = scaled_tensor_atom(target, Scalar::I8, (scale.carrier(), block), [m, n, k_bytes]).filter(|_| batch == 1);
+    let in_tensor_memory = scaled_tensor_atom(target, Scalar::I8, scale.carrier(), block, [m, n, k_bytes]).filter(|_| batch == 1);
     if in_tensor_memory.is_none() {
         scaled_atom(target, Scalar::I8, scale.carrier(), block, [m, n, k_bytes])?;
     }

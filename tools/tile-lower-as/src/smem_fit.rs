@@ -31,8 +31,8 @@ pub(crate) enum SmemOverflow {
 pub(crate) fn smem_overflow(function: &Function, buffer_origins: &BufferOrigins, target: Target) -> Option<SmemOverflow> {
     let buffers = &function.attrs.buffers;
     let bytes = |buffer: Buffer| buffers[buffer].bytes();
-    let staged_buffers = liveness::min_staged_buffers((&function.body, function.region), Op::effects);
-    let mut liveness = liveness::liveness((&function.body, function.region), buffers, Op::effects, &staged_buffers);
+    let staged_buffers = liveness::min_staged_buffers(&function.body, function.region, Op::effects);
+    let mut liveness = liveness::liveness(&function.body, function.region, buffers, Op::effects, &staged_buffers);
     for buffer in stored_mma_operands(function) {
         liveness[buffer] = LiveRange { first: 0, last: usize::MAX };
     }

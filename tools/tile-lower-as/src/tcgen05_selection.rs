@@ -358,7 +358,7 @@ impl ScaleOperands {
 
     /// The atom for operands of this type and extents, and for these scales.
     fn find_atom(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> Option<&'static TensorAtom> {
-        tensor_memory::scaled_tensor_atom(target, operand, (self.elem, self.block), extents)
+        tensor_memory::scaled_tensor_atom(target, operand, self.elem, self.block, extents)
     }
 
     /// The layouts in which threads store both scales, with all copies that the instruction needs.

@@ -208,10 +208,8 @@ impl CopyPlanner<'_> {
 
     /// The block of the body of a `for`.
     fn loop_block(&self, for_op: OpId) -> Block {
-        match as_core(&self.function.body.ops[for_op].kind) {
-            Some(Core::For { body: inner, .. }) => self.function.body.block_of(*inner),
-            _ => unreachable!("the loop is a `for`"),
-        }
+        let inner = as_core(&self.function.body.ops[for_op].kind).and_then(Core::for_body);
+        self.function.body.block_of(inner.expect("the loop is a `for`"))
     }
 
     /// The ops in the regions of an op.
@@ -223,8 +221,8 @@ impl CopyPlanner<'_> {
     /// Checks that indices depend only on the induction variable, loop invariants, and scalars that are loaded at such indices.
     pub(crate) fn check_index_in_loop(&self, indices: &[Value], for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
-        let Some(Core::For { body: region, .. }) = as_core(&body.ops[for_op].kind) else { return Err("it is in no loop") };
-        let block = body.block_of(*region);
+        let Some(region) = as_core(&body.ops[for_op].kind).and_then(Core::for_body) else { return Err("it is in no loop") };
+        let block = body.block_of(region);
         operand_trees::visit_operand_trees(self.function, indices.iter().copied(), |value, op| match op {
             // This token orders a scalar load, and `is_scalar_load` checks that the token orders it after loads only.
             _ if *body.ty(value) == Type::Token => Ok(false),

@@ -11,10 +11,12 @@ use crate::lowering_plan::{LoweringPlan, PlanOptions};
 use crate::operands::{self, OperandStep, StepKind, Uses};
 use crate::smem_swizzles;
 use base::ir::{Op as OpId, Operation};
-use base::{Region, Target, Value};
+use base::{Target, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, Order};
+use core_dialect::region_edges::destinations_of_terminator;
 use core_dialect::region_nesting::RegionNesting;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::tile::element_count;
 use std::collections::{BTreeMap, BTreeSet};
 use target_info::Feature;
@@ -220,14 +222,10 @@ impl CopyPlanner<'_> {
                     Op::Core(Core::Continue { .. } | Core::Break { .. } | Core::Yield { .. }) => {
                         work.extend(self.forwarding_targets(*user, token).ok_or("something is ordered after it")?);
                     }
-                    Op::Core(Core::For { init, body: inner, .. }) => {
-                        let receivers = [&body.blocks[body.block_of(*inner)].args[1..], &body.ops[*user].results];
-                        work.extend(values_at_same_positions(init, token, &receivers));
+                    kind => {
+                        let loop_op = kind.core().and_then(Core::as_loop).ok_or("something is ordered after it")?;
+                        work.extend(values_at_same_positions(loop_op.init, token, &loop_op.destinations(body, *user)));
                     }
-                    Op::Core(Core::Loop { init, body: inner }) => {
-                        work.extend(values_at_same_positions(init, token, &[&body.blocks[body.block_of(*inner)].args]));
-                    }
-                    _ => return Err("something is ordered after it"),
                 }
             }
         }
@@ -238,13 +236,7 @@ impl CopyPlanner<'_> {
     fn forwarding_targets(&self, end: OpId, value: Value) -> Option<Vec<Value>> {
         let body = &self.function.body;
         let construct = RegionNesting::analyse(body, self.function.region).construct_of_terminator(body, end)?;
-        let results = &body.ops[construct].results[..];
-        let args = |region: &Region, first: usize| &body.blocks[body.block_of(*region)].args[first..];
-        let receivers: Vec<&[Value]> = match (&body.ops[end].kind, &body.ops[construct].kind) {
-            (Op::Core(Core::Continue { .. }), Op::Core(Core::For { body: inner, .. })) => vec![args(inner, 1), results],
-            (Op::Core(Core::Continue { .. }), Op::Core(Core::Loop { body: inner, .. })) => vec![args(inner, 0)],
-            _ => vec![results],
-        };
+        let receivers = destinations_of_terminator(body, construct, body.ops[end].kind.core()?);
         Some(values_at_same_positions(&body.ops[end].kind.operands(), value, &receivers))
     }
 }

@@ -10,6 +10,8 @@ use crate::{operands, slices};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::rules::CoreDialectOp;
+use core_dialect::structured_ops::LoopBounds;
 use core_dialect::tile::Dense;
 use numerics::arith::{Binary, Rounding};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,10 +78,7 @@ pub(crate) fn accumulator_chains(function: &Function) -> (Vec<Chain>, BTreeMap<O
 /// The `for` op of each loop body.
 fn for_loops(function: &Function) -> BTreeMap<Block, OpId> {
     let body = &function.body;
-    let of_loop = |op: OpId| match &body.ops[op].kind {
-        Op::Core(Core::For { body: inner, .. }) => Some((body.block_of(*inner), op)),
-        _ => None,
-    };
+    let of_loop = |op: OpId| Some((body.block_of(body.ops[op].kind.core()?.for_body()?), op));
     body.walk(function.region).into_iter().filter_map(of_loop).collect()
 }
 
@@ -205,9 +204,8 @@ impl ChainFinder<'_> {
             {
                 ChainStep::Adds
             }
-            Op::Core(Core::For { init, .. }) => {
-                let first = body.ops[op].kind.operands().len() - init.len();
-                operand_index.checked_sub(first).map_or(ChainStep::Other, ChainStep::Enters)
+            Op::Core(core) if core.is_for() => {
+                operand_index.checked_sub(core.conditions().len()).map_or(ChainStep::Other, ChainStep::Enters)
             }
             Op::Core(Core::Continue { .. }) => ChainStep::Leaves(operand_index),
             Op::Core(Core::Binary { kind: Binary::MulF { rounding: Rounding::NearestEven, ftz: false }, lhs, rhs }) => {
@@ -230,7 +228,7 @@ impl ChainFinder<'_> {
     fn only_terminator(&self, for_op: OpId) -> Option<OpId> {
         let body = &self.function.body;
         let inner = body.ops[for_op].kind.regions()[0];
-        let is_if = |op: &OpId| matches!(&body.ops[*op].kind, Op::Core(Core::If { .. }));
+        let is_if = |op: &OpId| body.ops[*op].kind.core().is_some_and(Core::is_if);
         let ops = &body.blocks[body.block_of(inner)].ops;
         let in_conditions = ops.iter().filter(|op| is_if(op)).flat_map(|op| body.ops[*op].kind.regions());
         let has_early_exit = in_conditions.flat_map(|region| body.walk(region)).any(|op| {
@@ -255,14 +253,13 @@ impl ChainFinder<'_> {
 
     /// Whether a loop is known to run at least once. Its bounds must be constants, so that later stages can prove this, too.
     fn has_iteration(&self, for_op: OpId) -> bool {
-        let Op::Core(Core::For { lower, upper, unsigned, .. }) = &self.function.body.ops[for_op].kind else {
-            unreachable!("only `for` loops are entered")
-        };
         let body = &self.function.body;
+        let bounds = body.ops[for_op].kind.core().and_then(Core::loop_bounds);
+        let LoopBounds { lower, upper, unsigned, .. } = bounds.expect("only `for` loops are entered");
         let definition = |value: &Value| body.defining_op(*value).map(|op| &body.ops[op].kind);
         let are_constants =
-            [lower, upper].into_iter().all(|value| matches!(definition(value), Some(Op::Core(Core::Constant { .. }))));
-        let (max_lower, min_upper) = (self.facts.range(*lower).1, self.facts.range(*upper).0);
-        are_constants && max_lower < min_upper && (!unsigned || self.facts.range(*lower).0 >= 0)
+            [lower, upper].into_iter().all(|value| matches!(definition(&value), Some(Op::Core(Core::Constant { .. }))));
+        let (max_lower, min_upper) = (self.facts.range(lower).1, self.facts.range(upper).0);
+        are_constants && max_lower < min_upper && (!unsigned || self.facts.range(lower).0 >= 0)
     }
 }

@@ -1,7 +1,8 @@
 //! Purpose: adds the parts of the PTX text that LLVM cannot print: the PTX version, the `.language` of tile kernels, `.hidden`
 //! parameters for tensor maps, and the envelope as leading comments.
 
-use crate::{kernel, ptx_peephole};
+use crate::emit::map_parameter_name;
+use crate::ptx_peephole;
 use base::diag::Result;
 use base::{Envelope, Target};
 use ptx::tensor_map::Recipe;
@@ -20,7 +21,7 @@ pub(crate) fn complete_ptx(ptx: &str, module: &sched::Module, envelope: &Envelop
     for function in &module.functions {
         let _ = writeln!(out, "//!tile kernel {}", base::text::to_text(&function.name));
         for (map_index, map) in function.attrs.program.maps.values().enumerate() {
-            let param = kernel::map_parameter_name(function, map_index);
+            let param = map_parameter_name(function, map_index);
             out += &Recipe { entry: function.name.clone(), param, map: map.clone() }.to_line();
         }
     }

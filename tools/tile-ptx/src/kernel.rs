@@ -133,12 +133,6 @@ fn mark_map_parameter(ir: &Ir<'_>, kernel: FunctionValue<'_>, index: u32) {
     kernel.add_attribute(AttributeLoc::Param(index), ir.context.create_enum_attribute(attribute_kind("align"), MAP_ALIGN_BYTES));
 }
 
-/// The PTX name of the hidden parameter for a tensor map. Hidden parameters follow the visible parameters; `map` is the map's
-/// index.
-pub(crate) fn map_parameter_name(function: &sched::Function, map: usize) -> String {
-    format!("{}_param_{}", function.name, function.params().len() + map)
-}
-
 /// Declares the shared-memory object of a kernel, if the kernel uses shared memory.
 fn declare_shared_memory<'c>(ir: &Ir<'c>, function: &sched::Function) -> Option<GlobalValue<'c>> {
     if function.attrs.shared_bytes == 0 {

@@ -38,12 +38,12 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             let groups = groups.as_ref();
             let resident_ctas = |bytes| ctas_that_fit(bytes, budget::shared_memory(target)).min(max_ctas);
             let (staged_buffers, store_buffers) = match requested_stages {
-                None => depths_and_doubled_store_buffers((function, groups), &own_schedules, &levelled_schedules, &resident_ctas),
+                None => depths_and_doubled_store_buffers(function, groups, &own_schedules, &levelled_schedules, &resident_ctas),
                 Some(_) => (staged_buffers(function, &own_schedules, &[], TmaIssue::AfterSignal), BTreeSet::new()),
             };
-            doubled = tmem_buffers_to_double((function, groups), &staged_buffers, &store_buffers, target);
+            doubled = tmem_buffers_to_double(function, groups, &staged_buffers, &store_buffers, target);
             doubled.extend(store_buffers);
-            set_placements(function, groups, &staged_buffers, &doubled, (true, target));
+            set_placements(function, groups, &staged_buffers, &doubled, true, target);
         }
         let smem_limit = budget::shared_memory(target);
         let stays_in_one_role =
@@ -52,13 +52,8 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             if function.attrs.shared_bytes > smem_limit {
                 doubled.clear();
             }
-            set_placements(
-                function,
-                None,
-                &staged_buffers(function, &own_schedules, &[], TmaIssue::ByAll),
-                &doubled,
-                (partitioned, target),
-            );
+            let staged_buffers = staged_buffers(function, &own_schedules, &[], TmaIssue::ByAll);
+            set_placements(function, None, &staged_buffers, &doubled, partitioned, target);
         }
         apply_levelled_schedules(function, schedules, &levelled_schedules);
         // The cluster launch control responses come last. The word before them holds the TMEM base address.
@@ -97,13 +92,14 @@ fn check_tmem_allocation(function: &Function, target: Target) -> Result<()> {
 /// threads store the next operand while an MMA reads the current one. A buffer gets two stages only if TMEM then still has columns
 /// for every CTA that fits in shared memory. Accumulators come before operands.
 fn tmem_buffers_to_double(
-    (function, groups): FunctionAndGroups<'_>,
+    function: &Function,
+    groups: Option<&ComputeGroups>,
     staged_buffers: &[Option<BufferDepth>],
     store_buffers: &BTreeSet<Buffer>,
     target: Target,
 ) -> BTreeSet<Buffer> {
     let attrs = &function.attrs.program;
-    let bytes = bytes_with_barriers(function, &place_buffers((function, groups), staged_buffers, store_buffers), true);
+    let bytes = bytes_with_barriers(function, &place_buffers(function, groups, staged_buffers, store_buffers), true);
     let ctas = ctas_that_fit(bytes, budget::shared_memory(target)).max(attrs.occupancy.unwrap_or(1));
     let candidates =
         tmem_pipelines::recomputed_accumulators(function).into_iter().chain(tmem_pipelines::stored_scales(function)).collect();
@@ -118,10 +114,11 @@ fn set_placements(
     groups: Option<&ComputeGroups>,
     staged_buffers: &[Option<BufferDepth>],
     doubled: &BTreeSet<Buffer>,
-    (partitioned, target): (bool, Target),
+    partitioned: bool,
+    target: Target,
 ) {
-    let exclusive = exclusive_buffers((function, groups), staged_buffers, doubled, (partitioned, target));
-    function.attrs.placements = place_with_exclusive((function, groups), staged_buffers, doubled, &exclusive);
+    let exclusive = exclusive_buffers(function, groups, staged_buffers, doubled, partitioned, target);
+    function.attrs.placements = place_with_exclusive(function, groups, staged_buffers, doubled, &exclusive);
     function.attrs.shared_bytes = bytes_with_barriers(function, &function.attrs.placements, partitioned);
 }
 
@@ -131,24 +128,22 @@ const MAX_EXCLUSIVE_BYTES: u32 = 16 << 10;
 /// The buffers that share memory with no other buffer: the smallest ones, as many as do not lower occupancy. Reason: a store into
 /// reused memory needs a barrier after the earlier reads.
 fn exclusive_buffers(
-    function_and_groups: FunctionAndGroups<'_>,
+    function: &Function,
+    groups: Option<&ComputeGroups>,
     staged_buffers: &[Option<BufferDepth>],
     doubled: &BTreeSet<Buffer>,
-    (partitioned, target): (bool, Target),
+    partitioned: bool,
+    target: Target,
 ) -> BTreeSet<Buffer> {
     // The injected fault lets buffers with overlapping live ranges share memory. It has an effect only if no buffer is excluded
     // from overlap.
     if common::fault_injected("sched.liveness") {
         return BTreeSet::new();
     }
-    let function = function_and_groups.0;
     let (buffers, max_ctas) = (&function.attrs.program.buffers, partition::max_resident_ctas(function, target));
     let resident_ctas = |exclusive: &BTreeSet<Buffer>| {
-        let bytes = bytes_with_barriers(
-            function,
-            &place_with_exclusive(function_and_groups, staged_buffers, doubled, exclusive),
-            partitioned,
-        );
+        let bytes =
+            bytes_with_barriers(function, &place_with_exclusive(function, groups, staged_buffers, doubled, exclusive), partitioned);
         ctas_that_fit(bytes, budget::shared_memory(target)).min(max_ctas)
     };
     let may_be_exclusive =
@@ -181,7 +176,8 @@ pub(crate) fn needed_smem_bytes(function: &Function, schedules: &[LoopSchedule],
     bytes_with_barriers(
         function,
         &place_buffers(
-            (function, None),
+            function,
+            None,
             &staged_buffers(function, &tma_pipelines::with_serial_schedules(function, schedules), &[], tma_issue),
             &BTreeSet::new(),
         ),
@@ -380,14 +376,15 @@ const ENOUGH_STAGES: u32 = 3;
 /// threads fill one stage while TMA stores the other stage. Store buffers are doubled unless that lowers occupancy or takes stages
 /// that loops need.
 fn depths_and_doubled_store_buffers(
-    (function, groups): FunctionAndGroups<'_>,
+    function: &Function,
+    groups: Option<&ComputeGroups>,
     schedules: &[LoopSchedule],
     levelled_schedules: &[LoopSchedule],
     resident_ctas: &dyn Fn(u32) -> u32,
 ) -> (Vec<Option<BufferDepth>>, BTreeSet<Buffer>) {
     let plans = [tmem_pipelines::tma_store_buffers(function), BTreeSet::new()].map(|store_buffers| {
-        let staged_buffers = producer_depths((function, groups), schedules, (levelled_schedules, &store_buffers), resident_ctas);
-        let plan_value = plan_value((function, groups), &staged_buffers, &store_buffers, resident_ctas);
+        let staged_buffers = producer_depths(function, groups, schedules, levelled_schedules, &store_buffers, resident_ctas);
+        let plan_value = plan_value(function, groups, &staged_buffers, &store_buffers, resident_ctas);
         (plan_value, staged_buffers, store_buffers)
     });
     let [doubled, single] = plans;
@@ -398,24 +395,27 @@ fn depths_and_doubled_store_buffers(
 /// Returns the depths for a function with a producer warp. Buffers of several loops share memory if that gives more stages or a
 /// higher occupancy. `resident_ctas` maps shared-memory bytes per CTA to co-resident CTAs.
 fn producer_depths(
-    (function, groups): FunctionAndGroups<'_>,
+    function: &Function,
+    groups: Option<&ComputeGroups>,
     schedules: &[LoopSchedule],
-    (levelled_schedules, store_buffers): (&[LoopSchedule], &BTreeSet<Buffer>),
+    levelled_schedules: &[LoopSchedule],
+    store_buffers: &BTreeSet<Buffer>,
     resident_ctas: &dyn Fn(u32) -> u32,
 ) -> Vec<Option<BufferDepth>> {
     let tma_issues = [TmaIssue::Ahead, TmaIssue::AfterSignal];
     let [ahead, signalled] = tma_issues.map(|tma_issue| {
-        deepen((function, groups), staged_buffers(function, schedules, levelled_schedules, tma_issue), store_buffers, resident_ctas)
+        deepen(function, groups, staged_buffers(function, schedules, levelled_schedules, tma_issue), store_buffers, resident_ctas)
     });
     let plan_value =
-        |staged_buffers: &[Option<BufferDepth>]| plan_value((function, groups), staged_buffers, store_buffers, resident_ctas);
+        |staged_buffers: &[Option<BufferDepth>]| plan_value(function, groups, staged_buffers, store_buffers, resident_ctas);
     if plan_value(&signalled) > plan_value(&ahead) { signalled } else { ahead }
 }
 
 /// The value of a choice of depths, for comparisons: first the number of resident CTAs, then the smallest depth of a TMA pipeline,
 /// up to [`ENOUGH_STAGES`].
 fn plan_value(
-    (function, groups): FunctionAndGroups<'_>,
+    function: &Function,
+    groups: Option<&ComputeGroups>,
     staged_buffers: &[Option<BufferDepth>],
     store_buffers: &BTreeSet<Buffer>,
     resident_ctas: &dyn Fn(u32) -> u32,
@@ -423,7 +423,7 @@ fn plan_value(
     let min_depth =
         staged_buffers.iter().flatten().filter(|staged_buffer| staged_buffer.by_tma).map(|staged_buffer| staged_buffer.depth).min();
     let resident_ctas =
-        resident_ctas(bytes_with_barriers(function, &place_buffers((function, groups), staged_buffers, store_buffers), true));
+        resident_ctas(bytes_with_barriers(function, &place_buffers(function, groups, staged_buffers, store_buffers), true));
     (resident_ctas, min_depth.map(|depth| depth.min(ENOUGH_STAGES)))
 }
 
@@ -431,13 +431,14 @@ fn plan_value(
 /// the largest depth that keeps occupancy is best. One depth for all copies of a loop is preferred, because the copies then share
 /// a pipeline. This depth may be as small as the levelled schedule allows.
 fn deepen(
-    (function, groups): FunctionAndGroups<'_>,
+    function: &Function,
+    groups: Option<&ComputeGroups>,
     mut staged_buffers: Vec<Option<BufferDepth>>,
     store_buffers: &BTreeSet<Buffer>,
     resident_ctas: &dyn Fn(u32) -> u32,
 ) -> Vec<Option<BufferDepth>> {
     let bytes = |staged_buffers: &[Option<BufferDepth>]| {
-        bytes_with_barriers(function, &place_buffers((function, groups), staged_buffers, store_buffers), true)
+        bytes_with_barriers(function, &place_buffers(function, groups, staged_buffers, store_buffers), true)
     };
     // With a single stage, each alternating copy would wait for the readers of the previous copy. No additional CTA hides that much
     // latency.
@@ -501,9 +502,6 @@ fn deepen(
     staged_buffers
 }
 
-/// A function, and its two compute groups if it has them.
-type FunctionAndGroups<'a> = (&'a Function, Option<&'a ComputeGroups>);
-
 /// Returns the two compute groups if shared memory holds the private buffers of each group and two stages of each buffer that
 /// both groups read.
 fn groups_that_fit(function: &Function, schedules: &[LoopSchedule], target: Target) -> Option<ComputeGroups> {
@@ -516,22 +514,24 @@ fn groups_that_fit(function: &Function, schedules: &[LoopSchedule], target: Targ
         .into_iter()
         .map(|staged_buffer| staged_buffer.map(with_second_stage))
         .collect::<Vec<_>>();
-    let placements = place_buffers((function, Some(&groups)), &staged_buffers, &BTreeSet::new());
+    let placements = place_buffers(function, Some(&groups), &staged_buffers, &BTreeSet::new());
     (bytes_with_barriers(function, &placements, true) <= budget::shared_memory(target)).then_some(groups)
 }
 
 /// Computes placements in which any two buffers may share memory if their live ranges do not overlap.
 fn place_buffers(
-    function_and_groups: FunctionAndGroups<'_>,
+    function: &Function,
+    groups: Option<&ComputeGroups>,
     staged_buffers: &[Option<BufferDepth>],
     doubled: &BTreeSet<Buffer>,
 ) -> Arena<Buffer, Placement> {
-    place_with_exclusive(function_and_groups, staged_buffers, doubled, &BTreeSet::new())
+    place_with_exclusive(function, groups, staged_buffers, doubled, &BTreeSet::new())
 }
 
 /// Computes placements in which the buffers in `exclusive` share memory with no other buffer.
 fn place_with_exclusive(
-    (function, groups): FunctionAndGroups<'_>,
+    function: &Function,
+    groups: Option<&ComputeGroups>,
     staged_buffers: &[Option<BufferDepth>],
     doubled: &BTreeSet<Buffer>,
     exclusive: &BTreeSet<Buffer>,
@@ -545,7 +545,7 @@ fn place_with_exclusive(
     let staged = staged
         .map(|(buffer, BufferDepth { block, from_start, .. })| (buffer, liveness::StagedBuffer { block, from_start }))
         .collect();
-    let mut liveness = liveness::liveness((&function.body, function.region), buffers, Op::effects, &staged);
+    let mut liveness = liveness::liveness(&function.body, function.region, buffers, Op::effects, &staged);
     for (buffer, accumulators) in tmem_pipelines::operands_of_rescaled_accumulators(function) {
         liveness[buffer].last = liveness[buffer].last.max(liveness[accumulators].last);
     }

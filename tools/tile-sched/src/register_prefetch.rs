@@ -22,6 +22,7 @@ use base::{Arena, Body, File, Loc, Target, Value};
 use common::kernel_plan;
 use core_dialect::core_ops::Core;
 use core_dialect::persistent_loops::{is_clc_loop, is_persistent};
+use core_dialect::structured_ops::LoopBounds;
 use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
@@ -152,9 +153,10 @@ fn has_no_loop_or_mma(function: &Function, for_op: OpId) -> bool {
 
 /// Makes a loop carry the result of a load. Returns the new loop op.
 fn carry_load(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
-    let Some(Core::For { lower, upper, step, mut init, unsigned, body: region }) = body.ops[for_op].kind.core().cloned() else {
-        unreachable!("only loops carry")
-    };
+    let loop_op = body.ops[for_op].kind.core().and_then(Core::as_loop).expect("only loops carry");
+    let bounds = loop_op.bounds.expect("the loop is a `for`");
+    let LoopBounds { lower, upper, step, unsigned } = bounds;
+    let (mut init, region) = (loop_op.init.to_vec(), loop_op.body);
     let (loc, block) = (body.ops[for_op].loc, body.block_of(region));
     let counter = body.blocks[block].args[0];
     let (index, ty) = (body.ty(counter).clone(), body.ty(body.ops[load.op].results[0]).clone());
@@ -188,7 +190,7 @@ fn carry_load(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
     ops.splice(0..0, in_loop);
 
     let types: Vec<Type> = body.ops[for_op].results.iter().map(|value| body.ty(*value).clone()).chain([ty]).collect();
-    let kind = Op::Core(tileas::Op::Core(Core::For { lower, upper, step, init, unsigned, body: region }));
+    let kind = Op::Core(tileas::Op::Core(Core::new_loop(Some(bounds), init, region)));
     let new = body.new_op(kind, types, loc);
     for (old, new) in body.ops[for_op].results.clone().into_iter().zip(body.ops[new].results.clone()) {
         body.replace_uses(old, new);
@@ -237,7 +239,7 @@ impl PrefetchWriter<'_> {
         let zeros = self.emit_core(Core::Constant { value: Dense::Splat(0) }, ty.clone());
         self.end_region(block, zeros);
         self.out = outer;
-        self.emit_core(Core::If { cond: exists, then, otherwise }, ty)
+        self.emit_core(Core::new_if(exists, [then, otherwise]), ty)
     }
 
     /// Ends a region with a yielded value.

@@ -3,8 +3,8 @@
 
 mod listing;
 
-use crate::grid;
 use crate::registers::Registers;
+use crate::resident_ctas::occupancy;
 use base::diag::{Diagnostic, Result};
 use common::{child, toolkit};
 use listing::InstructionStatistics;
@@ -84,7 +84,7 @@ impl CubinStatistics {
             let Some(threads) = kernel.threads.filter(|&threads| threads > 0) else { continue };
             let shared_bytes = kernel.shared_bytes as f64;
             // A cubin does not record the number of TMEM columns.
-            let (blocks, limited_by) = grid::occupancy(threads, shared_bytes, kernel.registers, (0, 0), machine);
+            let (blocks, limited_by) = occupancy(threads, shared_bytes, kernel.registers, 0, 0, machine);
             kernel.occupancy = Some(Occupancy { gpu: machine.name.clone(), blocks, limited_by });
         }
     }

@@ -1,15 +1,13 @@
 //! The program representation of the timing model: PTX instructions with their costs, operands, basic blocks, loops and issue
 //! order.
 
-use crate::cost::{Cost, instruction_cost};
-use crate::if_conversion;
-use crate::loop_unrolling::{self, Unrolling};
-use crate::order;
+use crate::cost::Cost;
 use perf_model::Machine;
-use simulator::program::{Op, Program, RegSlot, Space};
+use perf_model::unrolling::unrolled_iterations;
+use simulator::program::RegSlot;
 
 /// Bytes of a machine instruction.
-const INSTRUCTION_BYTES: f64 = 16.0;
+pub(crate) const INSTRUCTION_BYTES: f64 = 16.0;
 
 /// Line size of the instruction caches in bytes, at least the size of one instruction.
 pub(crate) fn line_bytes(machine: &Machine) -> f64 {
@@ -43,7 +41,7 @@ pub(crate) struct Code {
     pub(crate) cache_lines: Vec<u32>,
     pub(crate) cache_line_count: u32,
     /// For each instruction, the index in `loops` of its innermost loop.
-    innermost_loop: Vec<Option<usize>>,
+    pub(crate) innermost_loop: Vec<Option<usize>>,
 }
 
 /// A loop of the PTX. `first` is the instruction index of a backward branch's target, and `last` the index of the branch.
@@ -54,136 +52,34 @@ pub(crate) struct Loop {
     pub(crate) label: String,
 }
 
-impl Code {
-    /// Analyses a program for a GPU: costs, operands, loops and instruction order.
-    pub(crate) fn new(program: &Program, machine: &Machine) -> Code {
-        let mut costs: Vec<Cost> = program.code.iter().map(|instr| instruction_cost(program, instr, machine)).collect();
-        let converted_branches = if_conversion::converted_branches(program, &costs);
-        let mut constants = vec![false; program.slot_count as usize];
-        program.constants.iter().for_each(|&(slot, _)| constants[slot as usize] = true);
-        constants[0] = true;
-        let mut operands: Vec<(Vec<RegSlot>, Vec<RegSlot>)> = program
-            .code
-            .iter()
-            .map(|instr| {
-                let (mut reads, mut writes) = (Vec::new(), Vec::new());
-                instr.for_each_operand(|slot| reads.push(slot), |slot| writes.push(slot));
-                reads.retain(|&slot| !constants[slot as usize]);
-                (reads, writes)
-            })
-            .collect();
-        // If-conversion puts the predicate of the branch on the instructions that the branch skips, so they read it.
-        for (pc, instr) in program.code.iter().enumerate().filter(|&(pc, _)| converted_branches[pc]) {
-            costs[pc] = Cost::default();
-            if let (Op::Branch { target }, Some((predicate, _))) = (&instr.op, instr.guard) {
-                operands[pc + 1..*target as usize].iter_mut().for_each(|(reads, _)| reads.push(predicate));
+/// How the assembler unrolls a loop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Unrolling {
+    /// No unrolling: the loads of an iteration wait for the previous iteration.
+    No,
+    /// The assembler combines this many iterations into one.
+    Factor(u32),
+    /// The assembler unrolls the loop completely if the trip count is small enough. `instructions` is the number of machine
+    /// instructions of an iteration.
+    Complete { instructions: f64 },
+}
+
+impl Unrolling {
+    /// Returns the number of iterations whose loads issue together. `trip_count` returns the trip count, if it is known.
+    pub(crate) fn group_size(self, trip_count: impl FnOnce() -> Option<u32>) -> u32 {
+        match self {
+            Unrolling::No => 1,
+            Unrolling::Factor(factor) => factor,
+            Unrolling::Complete { instructions } => {
+                trip_count().map_or(1, |trips| unrolled_iterations(instructions, Some(f64::from(trips))) as u32)
             }
         }
-        let operands = operands.into_iter().map(|(reads, writes)| (reads.into_boxed_slice(), writes.into_boxed_slice())).collect();
-        let assumed_latency =
-            program.code.iter().zip(&costs).map(|(instr, cost)| latency_assumed_by_assembler(&instr.op, cost, machine)).collect();
-        let is_foldable = |op: &Op| {
-            let is_param_load = matches!(op, Op::Load { space: Space::Param, .. });
-            is_param_load || matches!(op, Op::Elementwise { .. } | Op::Move { .. } | Op::Pack { .. } | Op::Unpack { .. })
-        };
-        let folded =
-            program.code.iter().zip(&costs).map(|(instr, cost)| cost.issue_slots == 0.0 && is_foldable(&instr.op)).collect();
-        let loops = find_loops(program);
-        let mut code = Code {
-            innermost_loop: innermost_loops(&loops, program.code.len()),
-            folded,
-            costs,
-            operands,
-            assumed_latency,
-            spills: vec![0.0; program.code.len()],
-            block_starts: range_starts(program, |_| false),
-            region_starts: range_starts(program, |pc| converted_branches[pc]),
-            converted_branches,
-            order: Vec::new(),
-            loops,
-            unrolling: Vec::new(),
-            cache_lines: vec![0; program.code.len()],
-            cache_line_count: 0,
-        };
-        code.order = order::issue_order(program, &code);
-        code.unrolling = loop_unrolling::unrolling_of_loops(program, &code);
-        let (mut bytes, line) = (0.0, line_bytes(machine));
-        for &pc in &code.order {
-            code.cache_lines[pc as usize] = (bytes / line) as u32;
-            bytes += INSTRUCTION_BYTES * code.costs[pc as usize].issue_slots;
-        }
-        code.cache_line_count = ((bytes / line) as u32).saturating_add(1);
-        code
     }
+}
 
+impl Code {
     /// Returns the index in `loops` of the innermost loop that contains an instruction.
     pub(crate) fn innermost_loop_of(&self, pc: u32) -> Option<usize> {
         self.innermost_loop[pc as usize]
     }
-}
-
-/// Returns the latency that ptxas assumes when it orders instructions. It assumes that global loads hit the L2 cache.
-fn latency_assumed_by_assembler(op: &Op, cost: &Cost, machine: &Machine) -> f64 {
-    match op {
-        Op::Load { space: Space::Param, .. } => 0.0,
-        Op::Load { space: Space::Global | Space::Generic, .. } => machine.global.l2_latency,
-        Op::Load { .. } => machine.shared.latency,
-        Op::LoadMatrix { .. } => machine.shared.matrix,
-        Op::Atom { .. } => machine.global.l2_latency,
-        Op::TmemLoad { .. } => machine.tcgen05.load_latency,
-        _ => cost.latency,
-    }
-}
-
-/// Returns the starts of straight-line code ranges, and the end of the program. Branches for which `is_ignored` holds do not end a
-/// range.
-fn range_starts(program: &Program, is_ignored: impl Fn(usize) -> bool) -> Vec<u32> {
-    let mut starts = vec![true];
-    starts.resize(program.code.len() + 1, false);
-    for (pc, instr) in program.code.iter().enumerate() {
-        match &instr.op {
-            Op::Branch { .. } if is_ignored(pc) => {}
-            Op::Branch { target } => {
-                starts[*target as usize] = true;
-                starts[pc + 1] = true;
-            }
-            Op::BranchIndirect { targets, .. } => {
-                targets.iter().for_each(|&target| starts[target as usize] = true);
-                starts[pc + 1] = true;
-            }
-            Op::Exit | Op::Trap => starts[pc + 1] = true,
-            _ => {}
-        }
-    }
-    starts[program.code.len()] = true;
-    (0..starts.len() as u32).filter(|&pc| starts[pc as usize]).collect()
-}
-
-/// Returns the innermost loop of each instruction.
-fn innermost_loops(loops: &[Loop], count: usize) -> Vec<Option<usize>> {
-    let mut innermost = vec![None; count];
-    // Inner loops overwrite outer loops.
-    let mut outer_first: Vec<usize> = (0..loops.len()).collect();
-    outer_first.sort_by_key(|&index| std::cmp::Reverse((loops[index].last - loops[index].first, index)));
-    for index in outer_first {
-        innermost[loops[index].first as usize..=loops[index].last as usize].fill(Some(index));
-    }
-    innermost
-}
-
-/// Finds the loops of a program: the instructions between a backward branch and its target.
-fn find_loops(program: &Program) -> Vec<Loop> {
-    let mut loops: Vec<Loop> = Vec::new();
-    for (pc, instr) in program.code.iter().enumerate() {
-        if let Op::Branch { target } = instr.op
-            && target as usize <= pc
-        {
-            let label = program.labels.get(&target).cloned().unwrap_or_default();
-            match loops.iter_mut().find(|l| l.first == target) {
-                Some(l) => l.last = pc as u32,
-                None => loops.push(Loop { first: target, last: pc as u32, label }),
-            }
-        }
-    }
-    loops
 }

@@ -1,6 +1,7 @@
 //! Extrapolates the CTAs of one SM to the launch: occupancy, number of waves, time per wave.
 
 use crate::engine::{self, Setup, Statistics};
+use crate::resident_ctas::occupancy;
 use crate::sample::{Sample, instruction_count};
 use perf_model::Machine;
 
@@ -10,10 +11,6 @@ const STEADY_STATE_CYCLES: f64 = 40_000.0;
 const MAX_WAVES: f64 = 12.0;
 /// Maximum number of replayed warp instructions (records) of one simulation, which limits its run time.
 const MAX_RECORDS: f64 = 6e6;
-/// Sub-partitions of an SM. Each has a quarter of the registers and runs every fourth warp.
-const SUB_PARTITIONS: f64 = 4.0;
-/// Minimum shared memory of a CTA in bytes: the part that CUDA reserves.
-const RESERVED_SHARED_BYTES: f64 = 1024.0;
 
 /// The predicted time of a launch, and the data from which the model computes it.
 pub(crate) struct Prediction {
@@ -40,30 +37,6 @@ pub(crate) struct Prediction {
     pub(crate) waves_simulated: usize,
 }
 
-/// Returns the number of CTAs that an SM holds, and the limiting resource. `tmem_columns` is the TMEM allocation of a CTA, and
-/// `sm_tmem_columns` the TMEM of an SM.
-pub(crate) fn occupancy(
-    threads: u32,
-    shared_bytes: f64,
-    registers: u32,
-    (tmem_columns, sm_tmem_columns): (u32, u32),
-    machine: &Machine,
-) -> (usize, &'static str) {
-    let chip = &machine.chip;
-    let warps = f64::from(threads.div_ceil(32));
-    let registers = (f64::from(registers.max(1)) / 8.0).ceil() * 8.0;
-    let limits = [
-        (chip.ctas, "the number of CTAs"),
-        ((chip.warps / warps).floor(), "the number of warps"),
-        ((chip.shared * 1024.0 / (shared_bytes.max(RESERVED_SHARED_BYTES))).floor(), "shared memory"),
-        (((chip.registers / SUB_PARTITIONS / 32.0 / registers).floor() * SUB_PARTITIONS / warps).floor(), "registers"),
-        // A CTA that finds no free TMEM columns waits until another CTA frees them.
-        (f64::from(sm_tmem_columns.checked_div(tmem_columns).unwrap_or(u32::MAX)), "tensor memory"),
-    ];
-    let (count, limit) = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((1.0, "registers"));
-    ((count as usize).max(1), limit)
-}
-
 /// A what-if scenario: a hypothetical change of the kernel or of its launch. The report shows how much time it would save.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WhatIf {
@@ -88,9 +61,10 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
     let sm_groups = (chip.sms / cluster_size).floor().max(1.0);
     let mut clusters = sample.clusters as f64;
     // Each SM of a group runs one CTA of each resident cluster, so the limit per SM is also the limit of clusters per group.
-    let (threads, columns) = (sample.program.cta_threads, sample.recording.tmem_columns);
+    let threads = sample.program.cta_threads;
+    let (tmem_columns, sm_tmem_columns) = sample.recording.tmem_columns;
     let (max_resident, limited_by) =
-        occupancy(threads, sample.program.shared_bytes.into(), sample.registers.count, columns, machine);
+        occupancy(threads, sample.program.shared_bytes.into(), sample.registers.count, tmem_columns, sm_tmem_columns, machine);
     let max_resident = max_resident + what_if.extra_ctas;
     let miss_rate = dram_share(sample, machine, clusters);
     // Each CTA of the larger grid has less work, so scale the time by the share of the work.

@@ -6,7 +6,7 @@
 //!
 //! `perf_model::unrolling` decides how many iterations are unrolled.
 
-use crate::code::{Code, Loop};
+use crate::code::{Code, Loop, Unrolling};
 use crate::order::{OrderKind, order_kind};
 use perf_model::unrolling::unrolled_iterations;
 use simulator::Record;
@@ -17,31 +17,6 @@ use std::collections::BTreeSet;
 const MAX_MOVES: u32 = 4;
 /// Maximum number of temporary registers through which a loop computes the next value of its counter.
 const MAX_TEMPORARIES: u32 = 1;
-
-/// How the assembler unrolls a loop.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Unrolling {
-    /// No unrolling: the loads of an iteration wait for the previous iteration.
-    No,
-    /// The assembler combines this many iterations into one.
-    Factor(u32),
-    /// The assembler unrolls the loop completely if the trip count is small enough. `instructions` is the number of machine
-    /// instructions of an iteration.
-    Complete { instructions: f64 },
-}
-
-impl Unrolling {
-    /// Returns the number of iterations whose loads issue together. `trip_count` returns the trip count, if it is known.
-    fn group_size(self, trip_count: impl FnOnce() -> Option<u32>) -> u32 {
-        match self {
-            Unrolling::No => 1,
-            Unrolling::Factor(factor) => factor,
-            Unrolling::Complete { instructions } => {
-                trip_count().map_or(1, |trips| unrolled_iterations(instructions, Some(f64::from(trips))) as u32)
-            }
-        }
-    }
-}
 
 /// Returns how the assembler unrolls each loop of a program.
 pub(crate) fn unrolling_of_loops(program: &Program, code: &Code) -> Vec<Unrolling> {

@@ -178,7 +178,8 @@ impl Sample {
                 &call,
                 &program,
                 &recording,
-                (distinct_share * read_bytes * launched_clusters, written_bytes * launched_clusters),
+                distinct_share * read_bytes * launched_clusters,
+                written_bytes * launched_clusters,
             ),
         };
         let work = call.launch.work.as_ref().filter(|work| work.flops > 0.0);
@@ -268,7 +269,7 @@ fn thread_operations(program: &Program, recording: &Recording) -> f64 {
 
 /// Returns the bytes that the launch must read and write at least once. `read` and `written` are estimates from the samples; the
 /// sizes of the buffers that the samples access limit them.
-fn compulsory_bytes(call: &Call, program: &Program, recording: &Recording, (read, written): (f64, f64)) -> f64 {
+fn compulsory_bytes(call: &Call, program: &Program, recording: &Recording, read: f64, written: f64) -> f64 {
     let (read_lines, written_lines) = accessed_lines(program, recording);
     let touched_bytes = |lines: &BTreeSet<u64>| -> f64 {
         let touched = |address: u64, bytes: u64| lines.range(address / 128..(address + bytes).div_ceil(128)).next().is_some();

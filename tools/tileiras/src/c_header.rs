@@ -39,7 +39,7 @@ struct tileworks_kernel {
 
 /// Returns the header for the fatbin with this symbol.
 pub(crate) fn write(fatbin: &[u8], symbol: &str) -> Result<Vec<u8>> {
-    let cubins = cubin::fatbin::cubins(fatbin, "the fatbin")?;
+    let cubins = cubin::cubins(fatbin, "the fatbin")?;
     let cubins: Vec<Cubin> = cubins.iter().map(|cubin| cubin::read(cubin, "a cubin of the fatbin")).collect::<Result<_>>()?;
     let guard = format!("TILEWORKS_{}_H", symbol.to_ascii_uppercase());
     let mut out =

@@ -150,7 +150,7 @@ mod tests {
     /// The targets of the PTX in a fatbin for these targets.
     fn ptx_targets(names: &[&str]) -> Vec<String> {
         let fatbin = write_fatbin(&code(names), HostSystem::Linux).unwrap();
-        let cubins = fatbin::cubins(&fatbin, "k").unwrap();
+        let cubins = cubin::cubins(&fatbin, "k").unwrap();
         assert_eq!(cubins.len(), names.len());
         let modules = cubin::ptx(&fatbin, "k").unwrap();
         modules.iter().map(|ptx| ptx.text.rsplit(' ').next().unwrap().trim().to_string()).collect()

@@ -137,7 +137,7 @@ type StageRun = (Vec<u8>, String, Option<(String, CommandEnd)>);
 /// Runs a stage as a process.
 fn run_process(host: &Host, step: &Step, input: &[u8]) -> StageRun {
     let mut command = run::stage_command(step);
-    match child::run_cancellable(&mut command, input, (None, SIZE_LIMIT as u64), &host.control) {
+    match child::run_cancellable(&mut command, input, None, SIZE_LIMIT as u64, &host.control) {
         Ok(output) => {
             let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
             let failure = (!output.status.success()).then(|| (child::describe(output.status), run::end_of(output.status, &stderr)));

@@ -32,8 +32,8 @@ pub use print::print_function;
 pub use read::Reader;
 pub use write::to_text;
 
-use crate::envelope::Source;
 use crate::ir::{Dense, Operation};
+use crate::program_text::Source;
 
 /// Reads a value that occupies the entire text.
 pub fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {

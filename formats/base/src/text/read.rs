@@ -2,8 +2,8 @@
 
 use super::write::Error;
 use crate::diag::{Diagnostic, Place};
-use crate::envelope::Source;
 use crate::nearest::{did_you_mean, nearest};
+use crate::program_text::Source;
 use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
 use std::collections::BTreeMap;
 

@@ -122,7 +122,9 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
     /// `reduction` replaces the old content.
     pub fn check_multicast(
         &self,
-        (view, index, in_bounds): (Value, &[Value], &[bool]),
+        view: Value,
+        index: &[Value],
+        in_bounds: &[bool],
         stored: Option<Value>,
         reduction: Option<MulticastReduction>,
         order: Order,

@@ -15,6 +15,7 @@ use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Region, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::structured_ops::{LoopBounds, LoopOp, StructuredOp};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::{BufferAccess, Completes, Synchronises};
 use tileas::{Buffer, Type};
@@ -239,7 +240,7 @@ impl Unroller<'_, '_> {
                 (self.listener)(self.warp_role, Event { op, kind, used_accumulators })?;
             }
             match node.kind.core() {
-                Some(core @ (Core::If { .. } | Core::For { .. } | Core::Loop { .. })) => {
+                Some(core) if core.is_structured() => {
                     if let Some(end) = self.execute_region_op(op, core, &node.results)? {
                         return Ok(end);
                     }
@@ -327,11 +328,13 @@ impl Unroller<'_, '_> {
 
     /// Executes an op with regions. Returns the end of the enclosing region, if the op ends that region.
     fn execute_region_op(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<Option<RegionEnd>, Fault> {
-        match core {
-            Core::If { cond, then, otherwise } => self.execute_if(op, *cond, [*then, *otherwise], results),
-            Core::For { .. } => self.execute_for(op, core, results),
-            Core::Loop { init, body: inner } => self.execute_loop(op, init, *inner, results),
-            _ => unreachable!("only ops with regions come here"),
+        match core.as_structured() {
+            Some(StructuredOp::If(branch)) => self.execute_if(op, branch.cond, branch.regions(), results),
+            Some(StructuredOp::Loop(loop_op)) => match loop_op.bounds {
+                Some(bounds) => self.execute_for(op, bounds, loop_op, results),
+                None => self.execute_loop(op, loop_op.init, loop_op.body, results),
+            },
+            None => unreachable!("only ops with regions come here"),
         }
     }
 
@@ -377,22 +380,29 @@ impl Unroller<'_, '_> {
         Ok(None)
     }
 
-    fn execute_for(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<Option<RegionEnd>, Fault> {
-        let Core::For { lower, upper, step, init, unsigned, body: inner } = core else { unreachable!("the loop is a `for`") };
+    fn execute_for(
+        &mut self,
+        op: OpId,
+        bounds: LoopBounds,
+        loop_op: LoopOp<'_>,
+        results: &[Value],
+    ) -> Result<Option<RegionEnd>, Fault> {
+        let LoopBounds { lower, upper, step, unsigned } = bounds;
+        let inner = loop_op.body;
         let function = self.program.function;
         for buffer in self.program.prefetched.get(&op).into_iter().flatten() {
             self.record(op, EventKind::Prefetched(*buffer))?;
         }
-        let args = &function.body.blocks[function.body.block_of(*inner)].args;
-        let mut carried: Vec<Option<ScalarValue>> = init.iter().map(|value| self.scalars.value(value)).collect();
-        let [from, to, step] = [lower, upper, step].map(|value| self.scalars.number_of(value));
+        let args = &function.body.blocks[function.body.block_of(inner)].args;
+        let mut carried: Vec<Option<ScalarValue>> = loop_op.init.iter().map(|value| self.scalars.value(value)).collect();
+        let [from, to, step] = [lower, upper, step].map(|value| self.scalars.number_of(&value));
         let has_known_bounds = from.is_some() && to.is_some();
         let (mut counter, step) = (from, step.unwrap_or(1).max(1));
         // Without pipeline steps and copy groups, no rule depends on the number of iterations. Two iterations then cover all
         // interactions between iterations.
-        let has_steps = super::has_pipeline_steps(function, *inner);
+        let has_steps = super::has_pipeline_steps(function, inner);
         let max_iterations =
-            if has_known_bounds && (has_steps || super::ends_copies(function, *inner)) { MAX_ITERATIONS } else { 2 };
+            if has_known_bounds && (has_steps || super::ends_copies(function, inner)) { MAX_ITERATIONS } else { 2 };
         self.unknown_nesting += u32::from(!has_known_bounds);
         self.loops_with_steps += u32::from(has_steps);
         if !has_known_bounds {
@@ -400,7 +410,7 @@ impl Unroller<'_, '_> {
         }
         let (mut iterations, mut early_return) = (0, None);
         while iterations < max_iterations
-            && counter.zip(to).is_none_or(|(counter, to)| self.scalars.has_next_iteration(lower, *unsigned, counter, to))
+            && counter.zip(to).is_none_or(|(counter, to)| self.scalars.has_next_iteration(&lower, unsigned, counter, to))
         {
             let arguments: Vec<Option<ScalarValue>> =
                 std::iter::once(counter.map(ScalarValue::Number)).chain(carried.iter().copied()).collect();
@@ -408,13 +418,13 @@ impl Unroller<'_, '_> {
             if iterations > 0 {
                 self.record_next_iteration(op)?;
             }
-            let end = self.execute_region(*inner)?;
+            let end = self.execute_region(inner)?;
             if end.terminator == Terminator::Returns && has_known_bounds {
                 early_return = Some(end);
                 break;
             }
             carried = end.values;
-            counter = counter.map(|counter| self.scalars.next_counter(lower, counter, step));
+            counter = counter.map(|counter| self.scalars.next_counter(&lower, counter, step));
             iterations += 1;
         }
         if !has_known_bounds {
@@ -425,7 +435,7 @@ impl Unroller<'_, '_> {
         self.loops_with_steps -= u32::from(has_steps);
         // If the checker did not execute all iterations, the results of the loop are unknown.
         let ran_all_iterations =
-            counter.zip(to).is_some_and(|(counter, to)| !self.scalars.has_next_iteration(lower, *unsigned, counter, to));
+            counter.zip(to).is_some_and(|(counter, to)| !self.scalars.has_next_iteration(&lower, unsigned, counter, to));
         self.define(results, if ran_all_iterations { &carried } else { &[] });
         Ok(early_return)
     }

@@ -69,7 +69,7 @@ impl GlobalOrder {
                 if by_one_thread || !earlier_access.access_kind.writes() && !access.access_kind.writes() {
                     continue;
                 }
-                let earlier_iteration = !is_by_same_thread(function, layouts, (*earlier, earlier_access), (*op, access));
+                let earlier_iteration = !is_by_same_thread(function, layouts, *earlier, earlier_access, *op, access);
                 let same_iteration = earlier_iteration && orders.is_ordered_after(function, (*earlier, earlier_access), access);
                 if earlier_iteration || !predecessors.overlaps_in.is_empty() {
                     predecessors.executions.insert(*earlier, RequiredExecutions { same_iteration, earlier_iteration });
@@ -110,8 +110,10 @@ fn collect_enclosing_loops(
 fn is_by_same_thread(
     function: &Function,
     layouts: &base::Arena<LayoutId, Layout>,
-    (first_op, first): (OpId, &GlobalAccess<'_>),
-    (second_op, second): (OpId, &GlobalAccess<'_>),
+    first_op: OpId,
+    first: &GlobalAccess<'_>,
+    second_op: OpId,
+    second: &GlobalAccess<'_>,
 ) -> bool {
     let (first_tile, second_tile) = (moved_tile_type(function, first_op, first), moved_tile_type(function, second_op, second));
     let holds_no_copies = |layout: &Layout| !layout.lane.contains(&0) && !layout.warp.contains(&0);

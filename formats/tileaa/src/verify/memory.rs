@@ -25,10 +25,10 @@ pub(super) fn check_op(context: &OpContext<'_>) -> Rule {
             context.check_reduce_view(*mode, *tile, *view, index, in_bounds, *order, *token)
         }
         Op::MulticastLoad { view, index, token, order, in_bounds, reduction } => {
-            context.check_multicast((*view, index, in_bounds), None, Some(*reduction), *order, *token)
+            context.check_multicast(*view, index, in_bounds, None, Some(*reduction), *order, *token)
         }
         Op::MulticastStore { tile, view, index, token, order, in_bounds, write } => {
-            context.check_multicast((*view, index, in_bounds), Some(*tile), write.reduction(), *order, *token)
+            context.check_multicast(*view, index, in_bounds, Some(*tile), write.reduction(), *order, *token)
         }
         Op::Load { ptr, mask, other, token, order, .. } => context.check_load(*ptr, *mask, *other, *order, *token),
         Op::Store { ptr, value, mask, token, order, .. } => context.check_store(*ptr, *value, *mask, *order, *token),

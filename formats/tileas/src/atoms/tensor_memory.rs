@@ -203,7 +203,8 @@ pub fn tensor_atom(target: Target, operand: Scalar, acc: Scalar, [m, n, k]: [u32
 pub fn scaled_tensor_atom(
     target: Target,
     operand: Scalar,
-    (scale, block): (Scalar, u32),
+    scale: Scalar,
+    block: u32,
     [m, n, k]: [u32; 3],
 ) -> Option<&'static TensorAtom> {
     let has_scales = |scales: &BlockScales| scales.block == block && scales.elems.contains(&scale);

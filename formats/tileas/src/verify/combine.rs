@@ -114,7 +114,7 @@ impl FunctionChecker<'_> {
             }
             (MmaAtom::Sync(atom), ..) => Err(format!("'{}' reads its operands from registers", atom.name)),
             (MmaAtom::Group(atom), lhs, MmaOperand::Memory { buffer, transposed, .. }) => {
-                self.check_wgmma(context, lhs, (*buffer, *transposed), *acc, atom)
+                self.check_wgmma(context, lhs, *buffer, *transposed, *acc, atom)
             }
             (MmaAtom::Group(_), _, MmaOperand::Registers(_)) => Err("its right operand must be in shared memory".into()),
             (
@@ -176,7 +176,8 @@ impl FunctionChecker<'_> {
         &self,
         context: &OpContext<'_, O, Type>,
         lhs: &MmaOperand,
-        (rhs, rhs_transposed): (Buffer, bool),
+        rhs: Buffer,
+        rhs_transposed: bool,
         acc: Value,
         atom: &'static GroupAtom,
     ) -> Rule {

@@ -50,11 +50,11 @@ impl FunctionChecker<'_> {
                 context.check_reduce_view(*mode, *tile, *view, index, in_bounds, *order, *token)
             }
             Op::MulticastLoad { view, index, token, order, in_bounds, reduction, atom } => {
-                context.check_multicast((*view, index, in_bounds), None, Some(*reduction), *order, *token)?;
+                context.check_multicast(*view, index, in_bounds, None, Some(*reduction), *order, *token)?;
                 self.check_multicast_words(context, *view, index, context.op.results[0], *atom)
             }
             Op::MulticastStore { tile, view, index, token, order, in_bounds, write, atom } => {
-                context.check_multicast((*view, index, in_bounds), Some(*tile), write.reduction(), *order, *token)?;
+                context.check_multicast(*view, index, in_bounds, Some(*tile), write.reduction(), *order, *token)?;
                 self.check_multicast_words(context, *view, index, *tile, *atom)
             }
             Op::Load { ptr, mask, other, token, order, atom } => {

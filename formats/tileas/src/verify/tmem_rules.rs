@@ -115,7 +115,7 @@ impl FunctionChecker<'_> {
                 let same_type = self.check_scales(rhs, Operand::B, [n, k], atom)? == scale;
                 require(same_type, || "the scales of both operands are of one type".into())?;
                 let block = atom.scales.as_ref().map_or(0, |scales| scales.block);
-                tensor_memory::scaled_tensor_atom(self.target, a, (scale, block), [m, n, k])
+                tensor_memory::scaled_tensor_atom(self.target, a, scale, block, [m, n, k])
             }
             _ => tensor_memory::tensor_atom(self.target, a, acc_elem, [m, n, k]),
         };

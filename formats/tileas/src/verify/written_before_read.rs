@@ -23,6 +23,7 @@ use base::ir::{Def, Op as OpId, Operation};
 use base::{Body, Loc, Region, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::rules::{CoreDialectOp, OpParents};
+use core_dialect::structured_ops::{LoopBounds, LoopOp, StructuredOp};
 use core_dialect::tile::Dense;
 use numerics::arith::{Compare, Predicate, Signedness};
 use std::collections::BTreeMap;
@@ -232,12 +233,7 @@ impl<'a> Walk<'a> {
                 self.record_access(access.buffer, access.access_kind, &mut here).map_err(|message| (node.loc, message))?;
             }
             match node.kind.core() {
-                Some(Core::If { cond, then, otherwise }) => here = self.walk_branches(op, *cond, [*then, *otherwise], here)?,
-                Some(Core::For { lower, upper, init, unsigned, body: inner, .. }) => {
-                    let for_loop = ForLoop { lower: *lower, upper: *upper, unsigned: *unsigned, init, inner: *inner };
-                    here = self.walk_for_loop(op, &for_loop, here)?;
-                }
-                Some(Core::Loop { init, body: inner }) => here = self.walk_unbounded_loop(op, init, *inner, here)?,
+                Some(core) if core.is_structured() => here = self.walk_structured_op(op, core, here)?,
                 Some(core) if node.kind.is_terminator() => {
                     self.record_exit(op, core, here);
                     here.reached = false;
@@ -270,6 +266,19 @@ impl<'a> Walk<'a> {
         }
         here.written |= if access_kind.writes() { own } else { 0 };
         Ok(())
+    }
+
+    /// Walks the regions of a condition or a loop. Returns the state after it.
+    fn walk_structured_op(&mut self, op: OpId, core: &Core, here: PointState) -> Rule<PointState> {
+        match core.as_structured() {
+            Some(StructuredOp::If(branch)) => self.walk_branches(op, branch.cond, branch.regions(), here),
+            Some(StructuredOp::Loop(LoopOp { bounds: Some(bounds), init, body: inner })) => {
+                let LoopBounds { lower, upper, unsigned, .. } = bounds;
+                self.walk_for_loop(op, &ForLoop { lower, upper, unsigned, init, inner }, here)
+            }
+            Some(StructuredOp::Loop(loop_op)) => self.walk_unbounded_loop(op, loop_op.init, loop_op.body, here),
+            None => Ok(here),
+        }
     }
 
     /// Walks both branches of an `if`. Returns the state after it.

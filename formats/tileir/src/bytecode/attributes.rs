@@ -2,11 +2,12 @@
 
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
+use super::preview;
 use super::reader::Tables;
 use super::types::{check_unused_bits, preview_not_signalled};
-use super::{MAX_DEPTH, preview};
 use crate::enums::WireEnum;
 use crate::gates::{ATTRIBUTES, AttributeKind};
+use crate::reader_limits::MAX_DEPTH;
 use crate::types::{Attribute, ConstantId, Dictionary, StringId, Type, TypeId};
 use core_dialect::memory::MulticastReduction;
 use numerics::Scalar;

@@ -2,10 +2,11 @@
 //! location of each op in order. The records follow.
 
 use super::cursor::{Context, Cursor};
+use super::debug_tag as tag;
 use super::error::{ReadError, Result};
 use super::tables::{Offsets, Strings, check_fits};
-use super::{MAX_DEBUG_DEPTH, debug_tag as tag};
 use crate::gates::Feature;
+use crate::reader_limits::MAX_DEBUG_DEPTH;
 use crate::types::StringId;
 use crate::version::Version;
 use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};

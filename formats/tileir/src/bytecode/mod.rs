@@ -32,13 +32,7 @@ pub use writer::write;
 
 /// The first bytes of every bytecode file.
 pub const MAGIC: [u8; 8] = *b"\x7fTileIR\0";
-/// The maximum rank of a type. The invariant of this module (linear time and memory) needs a limit.
-pub const MAX_RANK: usize = 64;
-/// The maximum nesting depth of attributes.
-pub const MAX_DEPTH: usize = 64;
-/// The maximum nesting depth of debug scopes and call sites. It is higher than [`MAX_DEPTH`], because each inlined call adds a
-/// level.
-pub const MAX_DEBUG_DEPTH: usize = 256;
+
 /// The maximum size of the decoded strings, or of the decoded type records, as a multiple of the file size. The reader adds
 /// 4096 bytes to the limit, for small files.
 pub const MAX_EXPANSION: usize = 4;

@@ -5,11 +5,11 @@ use super::error::{ReadError, Result};
 use super::reader::Tables;
 use super::tables::Strings;
 use super::types::{Types, read_enum_number};
-use super::{MAX_DEPTH, MAX_RANK};
-use crate::enums::{Visibility, WireEnum};
+use crate::enums::{ExprOp, MemorySpace, Synchronization, Visibility, WireEnum};
 use crate::gates::{ATTRIBUTES, AttributeKind, TypeKind};
-use crate::preview::{ExprOp, Extern, Fragment, Implementation, MemorySpace, Preview, PreviewType, Synchronization};
-use crate::types::{Attribute, DYNAMIC, Dictionary, StringId, TypeId};
+use crate::preview::{Extern, Implementation, check_symbols};
+use crate::reader_limits::MAX_DEPTH;
+use crate::types::{Attribute, Dictionary, Fragment, Preview, PreviewType, StringId, TypeId};
 
 /// Reads the tag and the payload of an attribute that must be preview content.
 pub(super) fn read_tagged_attribute(
@@ -155,23 +155,6 @@ pub(crate) fn symbolic_extents(tuple: Preview, shape: &[i64]) -> std::result::Re
     let Preview::Tuple(symbols) = tuple else { return Err("a symbolic shape is a tuple".into()) };
     check_symbols(&symbols, shape)?;
     Ok(symbols)
-}
-
-/// Checks that `shape` repeats the numeric extents of a symbolic shape, and has [`DYNAMIC`] for the others.
-pub(crate) fn check_symbols(symbols: &[Preview], shape: &[i64]) -> std::result::Result<(), String> {
-    if symbols.len() != shape.len() || shape.len() > MAX_RANK {
-        return Err("concrete shape cache and symbolic shape have different ranks".into());
-    }
-    for (i, (symbol, dim)) in symbols.iter().zip(shape).enumerate() {
-        if !symbol.is_extent() {
-            return Err(format!("shape dimension {i} must be an integer-valued expression"));
-        }
-        let expected_dim = if let Preview::Int(extent) = symbol { *extent } else { DYNAMIC };
-        if *dim != expected_dim {
-            return Err(format!("concrete shape cache dimension {i} does not match symbolic shape"));
-        }
-    }
-    Ok(())
 }
 
 /// The function table's record of a function without a body.

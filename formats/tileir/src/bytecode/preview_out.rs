@@ -2,11 +2,11 @@
 
 use super::attributes_out::{write_array, write_attribute, write_dictionary};
 use super::writer::{write_signed_varint, write_string_index, write_varint};
-use crate::enums::WireEnum;
+use crate::enums::{ExprOp, WireEnum};
 use crate::gates::AttributeKind;
 use crate::module::Module;
-use crate::preview::{ExprOp, Extern, Implementation, Preview};
-use crate::types::{Attribute, StringId};
+use crate::preview::{Extern, Implementation};
+use crate::types::{Attribute, Preview, StringId};
 use base::entity::Entity;
 
 /// Writes the tag and the payload of a preview attribute. The function may recurse, because the readers, the parser and the

@@ -1,15 +1,15 @@
 //! The type table. The reader decodes a record on first use, and equal types share one id.
 
+use super::MAX_EXPANSION;
 use super::cursor::{Context, Cursor};
 use super::error::{ReadError, Result};
 use super::tables::{Offsets, Strings, read_offset_table};
-use super::{MAX_EXPANSION, MAX_RANK};
 use crate::check_type;
-use crate::enums::WireEnum;
+use crate::enums::{PointerSharing, WireEnum};
 use crate::gates::{self, Feature, TYPES, TypeKind, TypeRow};
-use crate::preview::{Preview, PreviewType};
+use crate::reader_limits::MAX_RANK;
 use crate::text::types::{TypeTables, TypeTextForm, type_text};
-use crate::types::{Element, Pointer, PointerSharing, Type, TypeId};
+use crate::types::{Element, Pointer, Preview, PreviewType, Type, TypeId};
 use crate::version::Version;
 use base::{Arena, entity::Entity};
 use core_dialect::memory::Padding;

@@ -2,11 +2,10 @@
 
 use super::preview_out::write_preview;
 use super::writer::{encode_table, version_error, write_varint};
-use crate::enums::WireEnum;
+use crate::enums::{PointerSharing, WireEnum};
 use crate::gates::{self, Feature, TypeKind};
 use crate::module::Module;
-use crate::preview::{Preview, PreviewType};
-use crate::types::{Element, Pointer, PointerSharing, Type, TypeId};
+use crate::types::{Element, Pointer, Preview, PreviewType, Type, TypeId};
 use crate::version::Version;
 use base::diag::Result;
 use base::entity::Entity;

@@ -1,13 +1,14 @@
 //! Reads the framed container. A stack of open blocks replaces recursion, because the file decides the nesting depth.
 
 use super::{DIALECT, MAGIC, SCALAR_TAGS, section, tag};
-use crate::bytecode::{DecodedProgram, MAX_DEPTH, MAX_EXPANSION, MAX_RANK};
+use crate::bytecode::{DecodedProgram, MAX_EXPANSION};
 use crate::check_type;
-use crate::enums::{Visibility, WireEnum};
+use crate::enums::{PointerSharing, Visibility, WireEnum};
 use crate::fields::{FieldShape, FieldValue};
 use crate::module::{Constant, Function, Global, Module};
 use crate::ops::{CountEncoding, Op, Opcode};
-use crate::types::{Attribute, ConstantId, Dictionary, Pointer, PointerSharing, StringId, Type, TypeId};
+use crate::reader_limits::{MAX_DEPTH, MAX_RANK};
+use crate::types::{Attribute, ConstantId, Dictionary, Pointer, StringId, Type, TypeId};
 use crate::version::Version;
 use base::diag::{Diagnostic, Place, Result};
 use base::entity::Entity;

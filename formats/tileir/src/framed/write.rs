@@ -1,11 +1,11 @@
 //! Writes programs of version 13.1 as a framed container.
 
 use super::{DIALECT, DIALECT_OPS, MAGIC, PADDING, SCALAR_TAGS, section, tag};
-use crate::enums::{Visibility, WireEnum};
+use crate::enums::{PointerSharing, Visibility, WireEnum};
 use crate::fields::{FieldRef, FieldShape, FieldValue};
 use crate::module::{Function, Module};
 use crate::ops::{CountEncoding, Op};
-use crate::types::{Attribute, Dictionary, Element, Pointer, PointerSharing, Type, TypeId};
+use crate::types::{Attribute, Dictionary, Element, Pointer, Type, TypeId};
 use crate::version::Version;
 use base::diag::{Diagnostic, Result};
 use base::entity::Entity;

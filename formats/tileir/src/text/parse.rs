@@ -6,12 +6,12 @@
 use super::format::{Piece, Slot, TypeListForm, pieces};
 use super::lex::{Cursor, tokens};
 use super::parse_debug::DebugParser;
-use crate::enums::{Visibility, WireEnum};
+use crate::enums::{PointerSharing, Visibility, WireEnum};
 use crate::fields::{FieldShape, FieldValue};
 use crate::module::{Constant, Function, Global, Module};
 use crate::ops::{Op, Opcode, RuleKind};
 use crate::preview::Extern;
-use crate::types::{Attribute, ConstantId, DYNAMIC, Dictionary, Element, PointerSharing, StringId, Type, TypeId};
+use crate::types::{Attribute, ConstantId, DYNAMIC, Dictionary, Element, StringId, Type, TypeId};
 use crate::version::Version;
 use base::diag::Result;
 use base::ir::{self, Block, Operation, Region, Value};

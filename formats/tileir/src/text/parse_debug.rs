@@ -1,7 +1,7 @@
 //! Parses locations and debug scopes. A text may define their names, such as `#loc1`, anywhere, usually after the program.
 
 use super::lex::Cursor;
-use crate::bytecode::MAX_DEBUG_DEPTH;
+use crate::reader_limits::MAX_DEBUG_DEPTH;
 use base::diag::Result;
 use base::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 use std::collections::HashMap;

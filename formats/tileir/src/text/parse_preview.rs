@@ -6,11 +6,10 @@
 use super::lex::Cursor;
 use super::parse::Tables;
 use super::parse_types::parse_list;
-use crate::bytecode::MAX_DEPTH;
-use crate::bytecode::preview::check_symbols;
-use crate::enums::{Visibility, WireEnum};
-use crate::preview::{ExprOp, Extern, Fragment, Implementation, Preview, PreviewType};
-use crate::types::{Attribute, DYNAMIC, Dictionary, StringId, Type, TypeId};
+use crate::enums::{ExprOp, Visibility, WireEnum};
+use crate::preview::{Extern, Implementation, check_symbols};
+use crate::reader_limits::MAX_DEPTH;
+use crate::types::{Attribute, DYNAMIC, Dictionary, Fragment, Preview, PreviewType, StringId, Type, TypeId};
 use base::Loc;
 use base::diag::Result;
 use numerics::Scalar;

@@ -3,12 +3,11 @@
 use super::lex::Cursor;
 use super::numbers::parse_float;
 use super::parse::Tables;
-use crate::bytecode::{MAX_DEPTH, MAX_RANK};
 use crate::check_type;
-use crate::enums::WireEnum;
+use crate::enums::{PointerSharing, WireEnum};
 use crate::module::{Constant, stored_bytes};
-use crate::preview::PreviewType;
-use crate::types::{Attribute, ConstantId, DYNAMIC, Element, Pointer, PointerSharing, Type, TypeId};
+use crate::reader_limits::{MAX_DEPTH, MAX_RANK};
+use crate::types::{Attribute, ConstantId, DYNAMIC, Element, Pointer, PreviewType, Type, TypeId};
 use base::diag::Result;
 use core_dialect::memory::{MulticastReduction, Padding};
 use numerics::Scalar;

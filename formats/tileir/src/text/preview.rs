@@ -2,10 +2,10 @@
 
 use super::attributes::{TypeSuffix, write_attribute, write_string, write_symbol};
 use super::types::{TypeTextForm, write_separated, write_shape_prefix, write_type};
-use crate::enums::WireEnum;
+use crate::enums::{ExprOp, WireEnum};
 use crate::module::Module;
-use crate::preview::{ExprOp, Extern, Fragment, Preview, PreviewType};
-use crate::types::{Attribute, StringId, Type, TypeId};
+use crate::preview::Extern;
+use crate::types::{Attribute, Fragment, Preview, PreviewType, StringId, Type, TypeId};
 use base::Arena;
 use numerics::Scalar;
 use std::fmt::Write as _;

@@ -2,9 +2,8 @@
 
 pub(crate) use super::preview::TypeTables;
 use super::preview::write_preview_type;
-use crate::enums::WireEnum;
-use crate::preview::PreviewType;
-use crate::types::{DYNAMIC, Element, Pointer, PointerSharing, Type, TypeId};
+use crate::enums::{PointerSharing, WireEnum};
+use crate::types::{DYNAMIC, Element, Pointer, PreviewType, Type, TypeId};
 use core_dialect::memory::Padding;
 use std::fmt::Write as _;
 

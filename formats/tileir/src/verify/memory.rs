@@ -1,8 +1,9 @@
 //! Rules of loads, stores, atomics and views.
 
 use super::{Check, OpView, join, spelling};
+use crate::enums::PointerSharing;
 use crate::ops::Op;
-use crate::types::{DYNAMIC, Element, PointerSharing, Type, TypeId};
+use crate::types::{DYNAMIC, Element, Type, TypeId};
 use base::ir::Value;
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 use numerics::Scalar;

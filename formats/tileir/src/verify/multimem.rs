@@ -2,8 +2,9 @@
 
 use super::memory::{check_load_ordering, check_store_ordering, check_view_access, tensor_of_view};
 use super::{Check, OpView, spelling};
+use crate::enums::PointerSharing;
 use crate::ops::Op;
-use crate::types::{PointerSharing, Type};
+use crate::types::Type;
 use base::ir::Value;
 use core_dialect::memory::{MemoryOrdering, MulticastReduction};
 use numerics::Scalar::{self, *};

@@ -1,11 +1,11 @@
 //! Rules of functions without a body, and of calls to them.
 
 use super::{Check, Failure};
-use crate::enums::Visibility;
+use crate::enums::{Access, Synchronization, Visibility};
 use crate::module::Module;
-use crate::preview::{ACCESS_ATTRIBUTE, Access, Extern, Implementation, Preview, PreviewType, Synchronization};
+use crate::preview::{ACCESS_ATTRIBUTE, Extern, Implementation};
 use crate::text::types::{TypeTables, TypeTextForm, type_text};
-use crate::types::{Attribute, StringId, Type, TypeId};
+use crate::types::{Attribute, Preview, PreviewType, StringId, Type, TypeId};
 use std::collections::BTreeSet;
 
 /// The number of modes of a fragment map's shape. In NVIDIA's messages they are `invocation` (repetitions), `participant` (threads)

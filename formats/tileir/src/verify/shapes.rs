@@ -1,13 +1,12 @@
 //! Checks the references in a module: each id is in its table, and types, constants and attributes are well-formed. The checks of
 //! ops rely on these invariants.
 
-use crate::bytecode::preview::check_symbols;
-use crate::bytecode::{MAX_DEPTH, MAX_RANK};
 use crate::check_type;
 use crate::fields::FieldRef;
 use crate::module::{Function, Global, Module, check_constant_size};
-use crate::preview::{Extern, Preview, PreviewType};
-use crate::types::{Attribute, ConstantId, StringId, Type, TypeId};
+use crate::preview::{Extern, check_symbols};
+use crate::reader_limits::{MAX_DEPTH, MAX_RANK};
+use crate::types::{Attribute, ConstantId, Preview, PreviewType, StringId, Type, TypeId};
 use base::entity::Entity;
 
 type Check = Result<(), String>;

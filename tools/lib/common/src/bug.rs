@@ -4,10 +4,10 @@
 //! are deterministic, so this module gets the IR by running the tool a second time with `--stop-after`. Runs without an internal
 //! error therefore need not save the IR after each pass.
 
+use crate::about::About;
 use crate::files::Input;
 use crate::report::{ErrorFormat, Reporter, write_stderr};
-use crate::session::{RUNNING, Running};
-use crate::start::About;
+use crate::running::{self, Running};
 use base::diag::Diagnostic;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(crate) fn fail_if_requested(about: &About, step: &str) {
 /// option `-o`.
 pub(crate) fn report(about: &About, reporter: Reporter, has_output: bool) {
     let message = PANIC.lock().unwrap_or_else(|error| error.into_inner()).clone();
-    let running = RUNNING.lock().unwrap_or_else(|error| error.into_inner()).clone();
+    let running = running::running().clone();
     let in_pass = running.step.map(|pass| format!(" in pass '{pass}'")).unwrap_or_default();
     let mut error = Diagnostic::io("BUG001", format!("internal error of {}{in_pass}: {message}", about.name));
     if let Some(folder) = write_crash_directory(about, &error.message, &running, has_output) {

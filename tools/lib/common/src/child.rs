@@ -1,6 +1,6 @@
 //! Child processes. A child ends when its parent ends, its captured output is bounded, and files passed to it are in memory.
 
-use crate::embedded::Control;
+use crate::cancellation::Control;
 use rustix::fs::MemfdFlags;
 use rustix::process::{Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit};
 use std::ffi::OsStr;
@@ -73,7 +73,8 @@ const CANCELLATION_INTERVAL: Duration = Duration::from_millis(20);
 pub fn run_cancellable(
     command: &mut Command,
     input: &[u8],
-    (memory, max_output_bytes): (Option<u64>, u64),
+    memory: Option<u64>,
+    max_output_bytes: u64,
     control: &Control,
 ) -> io::Result<Output> {
     end_with_parent(command, memory);

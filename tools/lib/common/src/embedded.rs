@@ -1,47 +1,17 @@
 //! Runs of stages inside a host process. A run reads its input from memory, and returns its output and its messages. It never
 //! ends the process, can be cancelled, and uses no standard stream. Exception: the panic hook of the host prints an internal error.
 
+use crate::about::About;
+use crate::cancellation::{Cancelled, Control, Streams};
 use crate::files::Input;
 use crate::session::{CommonOptions, OutputOptions, Session, is_silent};
-use crate::start::{About, FilterLine, STACK_BYTES, clap_command};
+use crate::start::{FilterLine, STACK_BYTES, clap_command};
 use base::diag::{self, Diagnostic};
 use clap::{Args, FromArgMatches};
 use std::any::Any;
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
-
-/// Lets another thread end a run, and limits its time.
-#[derive(Debug, Default)]
-pub struct Control {
-    cancelled: Arc<AtomicBool>,
-    deadline: Option<Instant>,
-}
-
-impl Control {
-    /// A control that ends the run at this time, or if this control is cancelled.
-    pub fn with_deadline(&self, deadline: Option<Instant>) -> Control {
-        Control { cancelled: self.cancelled.clone(), deadline }
-    }
-    /// Makes the run end. A stage ends at its next step; a child process is killed.
-    pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
-    }
-    /// Whether a run must end, because it was cancelled or its time is over.
-    pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
-    }
-}
-
-/// The streams of a run inside a host process.
-pub(crate) struct Streams {
-    pub(crate) input: Input,
-    pub(crate) output: Vec<u8>,
-    pub(crate) stderr: RefCell<String>,
-    pub(crate) control: Arc<Control>,
-}
 
 /// The result of a run.
 #[derive(Debug, Default)]
@@ -50,16 +20,6 @@ pub struct EmbeddedRun {
     /// The text that the tool would write to standard error.
     pub stderr: String,
     pub exit_code: u8,
-}
-
-/// The payload with which a cancelled run unwinds its stack.
-struct Cancelled;
-
-/// Unwinds the stack of a cancelled run. The panic hook is not called.
-pub(crate) fn stop_if_cancelled(control: &Control) {
-    if control.is_cancelled() {
-        resume_unwind(Box::new(Cancelled));
-    }
 }
 
 /// Runs a filter with these arguments, on a thread with a large stack.

@@ -26,7 +26,9 @@
 //! }
 //! ```
 
+mod about;
 mod bug;
+mod cancellation;
 pub mod child;
 pub mod cl;
 mod closed_stdout;
@@ -42,19 +44,22 @@ pub mod options;
 mod passes;
 pub mod plan_file;
 mod report;
+mod running;
 mod session;
 mod start;
 pub mod toolkit;
 
+pub use about::About;
+pub use cancellation::Control;
 pub use difference::{Colour, difference};
-pub use embedded::{Control, EmbeddedRun, run_embedded};
+pub use embedded::{EmbeddedRun, run_embedded};
 pub use fault_injection::fault_injected;
 pub use files::{Input, os_error_text, read_at_most, read_file, write_file};
 pub use limits::{DEFAULT_TIME_SECONDS, Limits};
 pub use passes::{Pass, Show, pass_names};
 pub use report::{ErrorFormat, Reporter, write_stderr};
 pub use session::{Format, Session};
-pub use start::{About, fail_writes_beyond_file_size_limit, filter, interactive, runner};
+pub use start::{fail_writes_beyond_file_size_limit, filter, interactive, runner};
 
 /// Exit codes of the stage tools. The driver uses the exit codes of NVIDIA's tileiras.
 pub mod exit {

@@ -1,17 +1,17 @@
 //! One run of a tool: its standard arguments, input, output and timing.
 
-use crate::embedded::{Control, Streams, stop_if_cancelled};
+use crate::about::About;
+use crate::cancellation::{Control, Streams, stop_if_cancelled};
 use crate::files::{Input, read_file, write_file};
 use crate::limits::Limits;
 use crate::report::{ErrorFormat, Reporter, write_stderr};
-use crate::start::About;
+use crate::running::running;
 use base::diag::{Diagnostic, Result, Severity};
 use base::envelope::{self, Form};
 use base::nearest::did_you_mean;
 use base::{File, Payload};
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// The options that every tool has.
@@ -98,31 +98,8 @@ pub struct Session {
     pub(crate) streams: Option<Box<Streams>>,
 }
 
-/// The state of the run, for the report of an internal error.
-#[derive(Clone, Debug)]
-pub(crate) struct Running {
-    /// The running step.
-    pub(crate) step: Option<&'static str>,
-    /// The last pass that has ended.
-    pub(crate) last_pass: Option<&'static str>,
-    pub(crate) input: Option<Input>,
-}
-
 /// The name of the step that waits for input from a Unix pipe. The total time excludes it.
 const WAIT: &str = "wait";
-
-/// The step, pass and input of this process, which the panic report needs.
-pub(crate) static RUNNING: Mutex<Running> = Mutex::new(Running { step: None, last_pass: None, input: None });
-
-/// Locks [`RUNNING`], also after a panic.
-fn running() -> MutexGuard<'static, Running> {
-    RUNNING.lock().unwrap_or_else(|error| error.into_inner())
-}
-
-/// The name of the running step.
-pub(crate) fn running_step() -> Option<&'static str> {
-    running().step
-}
 
 impl Session {
     /// Starts a session of a tool. `output_options`: `None` for a tool that does not write one file.

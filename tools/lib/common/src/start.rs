@@ -1,5 +1,6 @@
 //! The run of a tool from the command line to the exit code: argument parsing, a thread with a large stack, and panics.
 
+use crate::about::About;
 use crate::bug::{self, PANIC};
 use crate::limits::Limits;
 use crate::report::{ErrorFormat, Reporter};
@@ -12,19 +13,6 @@ use std::sync::Arc;
 
 /// The stack size of the thread that does the work.
 pub(crate) const STACK_BYTES: usize = 256 << 20;
-
-/// The description of a tool, for its help text and for checks of its options.
-#[derive(Debug)]
-pub struct About {
-    pub name: &'static str,
-    pub summary: &'static str,
-    /// Command lines, each with its description.
-    pub examples: &'static [(&'static str, &'static str)],
-    /// The passes that `--stop-after` and `--print-after` accept, in order.
-    pub passes: &'static [&'static str],
-    /// Whether the tool writes stage files, so that `--format` applies.
-    pub writes_stage_files: bool,
-}
 
 /// The command line of a tool that [`filter`] runs.
 #[derive(Parser)]
@@ -83,7 +71,7 @@ fn start<L: Parser, E: Send + 'static>(
     let (name, limits, reporter) = (about.name, session.options.limits, Reporter(session.options.error_format));
     let exit_code = on_large_stack(limits, move || run_catching_panics(session, &extra, run));
     ExitCode::from(exit_code.unwrap_or_else(|reason| {
-        let step = crate::session::running_step().map(|step| format!(", in step '{step}'")).unwrap_or_default();
+        let step = crate::running::running_step().map(|step| format!(", in step '{step}'")).unwrap_or_default();
         reporter.report(&Diagnostic::io("CLI006", format!("{name} was stopped: {reason}{step}")));
         crate::exit::IO
     }))

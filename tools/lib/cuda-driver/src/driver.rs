@@ -3,7 +3,8 @@
 use crate::allocations::{Allocations, HostRange, MemoryKind};
 use crate::config::Config;
 use crate::device::Device;
-use crate::handles::{Handle, Handles, Object, Stream};
+use crate::handle::Handle;
+use crate::handles::{Handles, Object, Stream};
 use crate::report::Report;
 use crate::status::{Failure, Result, Status, name_and_description};
 use std::cell::{Cell, RefCell};

@@ -1,6 +1,6 @@
 //! Graphs: operations with dependencies, and executable graphs, whose operations have a fixed order.
 
-use crate::handles::Handle;
+use crate::handle::Handle;
 use crate::status::{Result, Status};
 use crate::work::Work;
 use std::collections::BTreeSet;

@@ -2,14 +2,12 @@
 //! removed the object.
 
 use crate::graph::{Graph, GraphExec, Node};
+use crate::handle::Handle;
 use crate::module::{Function, Library};
 use crate::status::{Result, Status};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// A handle as clients see it: an opaque pointer.
-pub(crate) type Handle = usize;
 
 /// The first handle. Smaller numbers are the null handle and the default streams.
 const FIRST_HANDLE: Handle = 0x1000;

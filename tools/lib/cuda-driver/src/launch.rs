@@ -1,10 +1,10 @@
 //! Launches of kernels. The driver checks the configuration of a launch, copies its parameters and executes the kernel.
 
-use crate::allocations::HostRange;
 use crate::device::{MAX_BLOCK, MAX_GRID, MAX_THREADS};
 use crate::driver::Driver;
 use crate::module::{Function, Library, Param, Source, failure_from};
 use crate::status::{Failure, Result, Status, status_of_fault};
+use crate::work::Launch;
 use base::diag::{Diagnostic, Severity};
 use common::launch::ParamType;
 use executor::{LaunchRequest, NoopObserver, ProgramFile, RunOptions};
@@ -12,24 +12,8 @@ use simulator::{Delivery, ExecutionMode, Machine, Options, Races};
 use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::io::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-
-/// A launch of a kernel, with copies of the parameters. Reason: the client may change the parameters after the call.
-#[derive(Clone, Debug)]
-pub(crate) struct Launch {
-    pub(crate) function: Arc<Function>,
-    pub(crate) grid: [u32; 3],
-    pub(crate) block: [u32; 3],
-    pub(crate) dynamic_shared_bytes: u32,
-    /// The cluster extents in CTAs that the launch requests. An extent of 1 in all dimensions requests none.
-    pub(crate) cluster: [u32; 3],
-    /// The bytes of the parameters that the client passes, each parameter at its offset.
-    pub(crate) param_data: Vec<u8>,
-    /// Memory of the host program that the launch may access.
-    pub(crate) host_ranges: Vec<HostRange>,
-}
 
 /// `CU_LAUNCH_PARAM_END`, the key at the end of the list `extra`. A value follows each other key of the list.
 const BUFFER_END: usize = 0;

@@ -198,7 +198,7 @@ fn programs_in(image: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
     let invalid = |error: Box<Diagnostic>| failure_from(Status::InvalidImage, &error);
     if cubin::is_fatbin(image) {
         let mut files = Vec::new();
-        for cubin in cubin::fatbin::cubins(image, name).map_err(invalid)? {
+        for cubin in cubin::cubins(image, name).map_err(invalid)? {
             files.extend(cubin::program::program_files(&cubin, name).map_err(invalid)?);
         }
         files.extend(cubin::ptx(image, name).map_err(invalid)?.into_iter().map(|ptx| ptx.text.into_bytes()));

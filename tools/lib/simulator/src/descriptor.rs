@@ -84,21 +84,28 @@ impl Descriptor {
     }
 }
 
-/// Reads a matrix of `mn` by `k` elements of `bytes` bytes. Calls `put(row, k, bits)` for each element, where `row` is the index
-/// along M or N.
+/// The extents of an operand: along M or N, and along K.
+pub(crate) struct MatrixExtents {
+    pub(crate) mn: usize,
+    pub(crate) k: usize,
+    pub(crate) element_bytes: usize,
+}
+
+/// Reads a matrix. Calls `put(row, k, bits)` for each element, where `row` is the index along M or N.
 pub(crate) fn read_matrix<'a>(
     descriptor: Descriptor,
     major: Major,
-    (mn, k, bytes): (usize, usize, usize),
+    extents: MatrixExtents,
     mut read_chunk: impl FnMut(u32) -> Result<&'a [u8]>,
     mut put: impl FnMut(usize, usize, u64),
 ) -> Result<()> {
-    let elements_per_chunk = 16 / bytes;
+    let MatrixExtents { mn, k, element_bytes } = extents;
+    let elements_per_chunk = 16 / element_bytes;
     let (rows, contiguous_extent) = if major == Major::K { (mn, k) } else { (k, mn) };
     for row in 0..rows {
         for start in (0..contiguous_extent).step_by(elements_per_chunk) {
-            let data = read_chunk(descriptor.chunk_address(major, row as u32, (start * bytes) as u32))?;
-            for (index, element) in data.chunks_exact(bytes).enumerate().take(contiguous_extent - start) {
+            let data = read_chunk(descriptor.chunk_address(major, row as u32, (start * element_bytes) as u32))?;
+            for (index, element) in data.chunks_exact(element_bytes).enumerate().take(contiguous_extent - start) {
                 let bits = element.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
                 match major {
                     Major::K => put(row, start + index, bits),

@@ -9,8 +9,9 @@
 //! does not check reads of the word until the next write of the full word.
 
 use crate::fault::{Fault, Result};
+use crate::location::SharedLocation;
 use crate::program::Program;
-use crate::tmem_happens_before::TmemHappensBefore;
+use crate::tmem_accesses::TmemAccesses;
 use std::collections::BTreeMap;
 
 /// The analysis is off for a cluster with more warps than this. Reason: the size of the shadow words grows with the number of
@@ -37,10 +38,10 @@ pub(crate) struct HappensBefore {
     shadow_words: Vec<ShadowWords>,
     /// The vector clocks that arrivals at an mbarrier published in the current phase, and in completed phases. The key is the CTA
     /// and the address.
-    mbarriers: BTreeMap<(usize, u32), (VectorClock, VectorClock)>,
+    mbarriers: BTreeMap<SharedLocation, (VectorClock, VectorClock)>,
     /// The merged vector clock of all warps that executed an atomic operation.
     atomics: VectorClock,
-    pub(crate) tmem: TmemHappensBefore,
+    pub(crate) tmem: TmemAccesses,
     /// Whether a missing order does not end the run. `first_fault` then records the first missing order, and the analysis stops.
     pub(crate) lenient: bool,
     pub(crate) first_fault: Option<Box<Fault>>,
@@ -96,7 +97,7 @@ impl HappensBefore {
             warps_per_cta,
             warp_count,
             vector_clocks: vec![0; warp_count * COMPONENTS * warp_count],
-            tmem: TmemHappensBefore::new(warp_count, ctas),
+            tmem: TmemAccesses::new(warp_count, ctas),
             clock: 0,
             shadow_words: shadow_words.collect(),
             lenient,
@@ -151,12 +152,12 @@ impl HappensBefore {
 
     /// Checks that a warp's use of an mbarrier is ordered after the initialisation. Records the use of an mbarrier in another CTA,
     /// because that CTA must not end before the use.
-    pub(crate) fn check_mbarrier_use(&mut self, actor: Actor, location: (usize, u32)) -> Result<()> {
-        self.check_read(actor, location.0, location.1, 8)?;
-        if self.warp_count > 0 && location.0 != actor.cta {
+    pub(crate) fn check_mbarrier_use(&mut self, actor: Actor, location: SharedLocation) -> Result<()> {
+        self.check_read(actor, location.cta, location.address, 8)?;
+        if self.warp_count > 0 && location.cta != actor.cta {
             let id = self.warp_id(actor);
             let time = self.advance_clock(actor)[id];
-            self.remote_uses.insert((location.0, id), (time, actor.line));
+            self.remote_uses.insert((location.cta, id), (time, actor.line));
         }
         Ok(())
     }
@@ -173,13 +174,13 @@ impl HappensBefore {
     }
 
     /// Publishes the vector clock of a warp that arrives at an mbarrier, for the current phase.
-    pub(crate) fn arrive_at_mbarrier(&mut self, actor: Actor, location: (usize, u32)) {
+    pub(crate) fn arrive_at_mbarrier(&mut self, actor: Actor, location: SharedLocation) {
         let mut entry = std::mem::take(&mut self.mbarriers.entry(location).or_default().0);
         self.publish_clock(actor, &mut entry);
         self.mbarriers.entry(location).or_default().0 = entry;
     }
     /// Records at an mbarrier that an asynchronous copy, which the warp issued at `time`, has written its data.
-    pub(crate) fn arrive_copy(&mut self, actor: Actor, time: u32, location: (usize, u32)) {
+    pub(crate) fn arrive_copy(&mut self, actor: Actor, time: u32, location: SharedLocation) {
         if self.warp_count > 0 {
             let id = self.warp_id(actor);
             let current_phase = &mut self.mbarriers.entry(location).or_default().0;
@@ -188,7 +189,7 @@ impl HappensBefore {
         }
     }
     /// Records at an mbarrier that all MMAs up to a warp's commit with this number are complete.
-    pub(crate) fn arrive_mma_commit(&mut self, actor: Actor, commit: u32, location: (usize, u32)) {
+    pub(crate) fn arrive_mma_commit(&mut self, actor: Actor, commit: u32, location: SharedLocation) {
         if self.warp_count > 0 {
             let at = 2 * self.warp_count + self.warp_id(actor);
             let current_phase = &mut self.mbarriers.entry(location).or_default().0;
@@ -197,14 +198,14 @@ impl HappensBefore {
         }
     }
     /// Completes the current phase of an mbarrier: the vector clocks of its arrivals become visible to waiting warps.
-    pub(crate) fn complete_phase(&mut self, location: (usize, u32)) {
+    pub(crate) fn complete_phase(&mut self, location: SharedLocation) {
         if let Some((current_phase, completed_phases)) = self.mbarriers.get_mut(&location) {
             completed_phases.resize(COMPONENTS * self.warp_count, 0);
             merge_vector_clock(completed_phases, current_phase);
         }
     }
     /// Merges the vector clocks of all completed phases of an mbarrier into the clock of a warp that has waited for it.
-    pub(crate) fn acquire_mbarrier(&mut self, actor: Actor, location: (usize, u32)) {
+    pub(crate) fn acquire_mbarrier(&mut self, actor: Actor, location: SharedLocation) {
         if let Some((_, completed_phases)) = self.mbarriers.get(&location) {
             let completed_phases = completed_phases.clone();
             self.acquire_from(actor, &completed_phases);

@@ -31,6 +31,7 @@ mod fragment;
 mod happens_before;
 pub mod hidden;
 mod lanes;
+mod location;
 mod machine;
 mod memory;
 mod mma_arith;
@@ -47,6 +48,7 @@ mod source_locations;
 mod stats;
 mod tensor_map;
 mod tmem;
+mod tmem_accesses;
 mod tmem_happens_before;
 mod warp;
 

@@ -10,6 +10,7 @@ use crate::exec::tcgen05::TmemCopy;
 use crate::exec::tcgen05_mma::IssuedTcgen05Mma;
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
+use crate::location::SharedLocation;
 use crate::machine::{Cluster, Delivery, Machine};
 
 /// Maximum number of entries of the queue. If the queue overflows, the oldest work completes.
@@ -28,7 +29,7 @@ pub(crate) enum Action {
     Copies {
         copies: Vec<AsyncCopy>,
         /// The CTA and the address of the mbarrier.
-        barrier: (usize, u32),
+        barrier: SharedLocation,
     },
     Load(BulkLoad),
     Store(BulkStore),
@@ -38,7 +39,7 @@ pub(crate) enum Action {
     /// `tcgen05.commit`: mbarrier arrivals when the preceding MMAs and TMEM copies are complete.
     Commit {
         /// The CTA and the address of each mbarrier.
-        barriers: Vec<(usize, u32)>,
+        barriers: Vec<SharedLocation>,
         /// The sequence number of the commit within its warp.
         commit_number: u32,
     },
@@ -49,7 +50,7 @@ impl Pending {
     fn signals_from_other_cta(&self, cta: usize) -> bool {
         let signals_cta = match &self.action {
             Action::Load(load) => load.barrier_ctas().any(|at| at == cta),
-            Action::Commit { barriers, .. } => barriers.iter().any(|(at, _)| *at == cta),
+            Action::Commit { barriers, .. } => barriers.iter().any(|barrier| barrier.cta == cta),
             _ => false,
         };
         signals_cta && self.actor.cta != cta

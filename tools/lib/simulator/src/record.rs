@@ -7,6 +7,7 @@
 
 use crate::fault::Result;
 use crate::lanes::{Lanes, lanes_of};
+use crate::location::SharedLocation;
 use crate::machine::{Cluster, ClusterIds, Delivery, Machine};
 use crate::tmem::TMEM_COLUMNS;
 use std::ops::Range;
@@ -122,10 +123,10 @@ impl Recorder {
         trace.bars.truncate(bars);
     }
     /// Appends mbarriers to the warp's list. Returns their range in the list.
-    fn add_mbarriers(&mut self, bars: impl Iterator<Item = (usize, u32)>) -> (u32, u32) {
+    fn add_mbarriers(&mut self, bars: impl Iterator<Item = SharedLocation>) -> (u32, u32) {
         let trace = self.trace();
         let first = trace.bars.len() as u32;
-        trace.bars.extend(bars.map(|(cta, address)| (cta as u8, address)));
+        trace.bars.extend(bars.map(|bar| (bar.cta as u8, bar.address)));
         (first, trace.bars.len() as u32)
     }
 }
@@ -188,7 +189,7 @@ impl Machine<'_> {
         to_shared: bool,
         bytes: u32,
         rows: impl Iterator<Item = (u64, u32)>,
-        bars: &[(usize, u32)],
+        bars: &[SharedLocation],
     ) {
         let Some(recorder) = &mut self.recorder else { return };
         let trace = recorder.trace();
@@ -206,7 +207,7 @@ impl Machine<'_> {
         recorder.trace().events.push(Event::Bulk { to_shared, bytes, rows: count, lines, bars });
     }
     /// Records a `tcgen05.commit` to these mbarriers.
-    pub(crate) fn record_commit(&mut self, bars: &[(usize, u32)]) {
+    pub(crate) fn record_commit(&mut self, bars: &[SharedLocation]) {
         if let Some(recorder) = &mut self.recorder {
             let bars = recorder.add_mbarriers(bars.iter().copied());
             recorder.trace().events.push(Event::Commit { bars });

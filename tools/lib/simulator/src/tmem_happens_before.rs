@@ -11,51 +11,12 @@
 
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
-use crate::tmem::{TMEM_COLUMNS, TMEM_LANES};
+use crate::tmem::TMEM_COLUMNS;
+use crate::tmem_accesses::{Access, Cell, LANE_GROUPS, MAX_OPEN_LOADS};
 use std::ops::Range;
 
-/// Number of groups of sixteen TMEM lanes.
-const LANE_GROUPS: usize = TMEM_LANES / 16;
 /// Bit mask of all lane groups.
 pub(crate) const ALL_LANE_GROUPS: u8 = u8::MAX;
-/// Maximum number of cells in the list of a warp's loads in flight. Reason: a program may load without ever waiting.
-const MAX_OPEN_LOADS: usize = 1 << 16;
-
-/// The state of the analysis for one cluster.
-#[derive(Default)]
-pub(crate) struct TmemHappensBefore {
-    /// The cells of each CTA, by column and lane group.
-    cells: Vec<Vec<Cell>>,
-    /// For each warp, the number of its `before_thread_sync` fences.
-    fence_counts: Vec<u32>,
-    /// For each warp, the number of its commits.
-    commit_counts: Vec<u32>,
-    /// For each warp, the fence counts of all warps that its vector clock had at its last `after_thread_sync` fence.
-    fence_snapshots: Vec<Vec<u32>>,
-    /// For each warp, the commit counts of all warps that its vector clock had at its last `after_thread_sync` fence.
-    completed_commits: Vec<Vec<u32>>,
-    /// The cells (CTA and index) of each warp's loads that no `tcgen05.wait::ld` has covered.
-    open_loads: Vec<Vec<(usize, usize)>>,
-}
-
-/// The last accesses to one TMEM column of one lane group.
-#[derive(Clone, Default)]
-struct Cell {
-    write: Option<Access>,
-    reads: Vec<Access>,
-}
-
-/// An access by a warp. If the vector clock of a second warp includes the fence or commit that orders the access, the access is
-/// ordered before the second warp.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Access {
-    warp: usize,
-    line: u32,
-    /// The number of the first fence of `warp` that orders the access.
-    ordering_fence: u32,
-    /// The number of the first `tcgen05.commit` of `warp` that orders the access. 0 for loads and stores, which no commit orders.
-    commits: u32,
-}
 
 /// The kind of a tensor-memory access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,20 +27,6 @@ pub(crate) enum TmemAccessKind {
     MmaRead,
     /// A write by an MMA or a TMEM copy.
     MmaWrite,
-}
-
-impl TmemHappensBefore {
-    /// Returns the initial state for a cluster of `ctas` CTAs with `warp_count` warps in all.
-    pub(crate) fn new(warp_count: usize, ctas: usize) -> TmemHappensBefore {
-        TmemHappensBefore {
-            cells: vec![Vec::new(); ctas],
-            fence_counts: vec![0; warp_count],
-            commit_counts: vec![0; warp_count],
-            fence_snapshots: vec![vec![0; warp_count]; warp_count],
-            completed_commits: vec![vec![0; warp_count]; warp_count],
-            open_loads: vec![Vec::new(); warp_count],
-        }
-    }
 }
 
 impl HappensBefore {

@@ -3,9 +3,9 @@
 
 use super::wire::Request;
 use super::{Editor, ExpandableObject};
-use crate::engine::Control;
 use crate::expression::{self, Datum, elements_as_f64};
 use crate::scene::{Scene, StopReason};
+use crate::session_settings::Control;
 use crate::values;
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ impl Editor<'_> {
         let frames: Vec<Value> = match scene.frames() {
             [] => vec![json!({"id": 1, "name": op, "line": 0, "column": 0})],
             frames => {
-                let frame = |(depth, frame): (usize, &crate::debuggee::Frame)| json!({"id": depth + 1, "name": frame.function, "line": frame.line, "column": frame.column.max(1), "source": self.source_of(frame.file)});
+                let frame = |(depth, frame): (usize, &crate::call_stack::Frame)| json!({"id": depth + 1, "name": frame.function, "line": frame.line, "column": frame.column.max(1), "source": self.source_of(frame.file)});
                 frames.iter().rev().enumerate().map(frame).collect()
             }
         };

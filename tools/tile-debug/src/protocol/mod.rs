@@ -8,9 +8,10 @@ mod wire;
 
 use crate::Options;
 use crate::debuggee::Debuggee;
-use crate::engine::{Control, DIFFERENCE, FAULTS, FrontEnd, Resume, ResumeKind, RunEnd};
+use crate::engine::{FrontEnd, Resume, ResumeKind, RunEnd};
 use crate::expression::Datum;
 use crate::scene::{Scene, StopReason};
+use crate::session_settings::{Control, DIFFERENCE, FAULTS};
 use base::diag::{Diagnostic, Result};
 use clap::Parser;
 use common::Session;

@@ -19,8 +19,8 @@ use core_dialect::tile::{Dense, MAX_ALIGNMENT, Space};
 use provenance::Provenance;
 use tileaa::module::Sharing;
 use tileaa::{FunctionAttrs, Global, Hint, KernelSpec};
-use tileir::enums::Visibility;
-use tileir::types::{Dictionary, Element, PointerSharing};
+use tileir::enums::{PointerSharing, Visibility};
+use tileir::types::{Dictionary, Element};
 use tileir::{Attribute, Module, Op, Type, TypeId};
 
 /// Converts a module. Rejects calls and overaligned globals.

@@ -7,6 +7,7 @@ use base::Value;
 use base::ir::{Op as OpId, Operation, Region};
 use core_dialect::tile::Space;
 use std::collections::BTreeMap;
+use tileir::structured_ops::LoopOp;
 use tileir::{Element, Function, Module, Op, Type};
 
 /// Lattice value of a pointer's origin: unknown (bottom), a single origin, or several (top).
@@ -166,11 +167,13 @@ impl<'a> PointerAnalysis<'a> {
         for op in body.walk(self.function.region) {
             let node = &body.ops[op];
             let enclosing = block_of[op.0 as usize].map_or(EnclosingOps::default(), |block| enclosing_by_block[block.0 as usize]);
-            let enclosing_of_regions = match node.kind {
-                Op::For { .. } => EnclosingOps { innermost_loop: Some(op), break_target: None, yield_target: None },
-                Op::Loop { .. } => EnclosingOps { innermost_loop: Some(op), break_target: Some(op), yield_target: None },
-                Op::If { .. } => EnclosingOps { yield_target: Some(op), ..enclosing },
-                _ => EnclosingOps::default(),
+            let enclosing_of_regions = match node.kind.as_loop() {
+                Some(loop_op) => {
+                    let break_target = (!loop_op.has_counter).then_some(op);
+                    EnclosingOps { innermost_loop: Some(op), break_target, yield_target: None }
+                }
+                None if node.kind.is_if() => EnclosingOps { yield_target: Some(op), ..enclosing },
+                None => EnclosingOps::default(),
             };
             for region in node.kind.regions() {
                 body.regions[region].blocks.iter().for_each(|block| enclosing_by_block[block.0 as usize] = enclosing_of_regions);
@@ -185,11 +188,24 @@ impl<'a> PointerAnalysis<'a> {
         body.regions[region].blocks.first().map_or(Vec::new(), |block| body.blocks[*block].args.clone())
     }
 
+    /// Records the edges from values that a loop forwards to its next iteration: to the loop-carried arguments and, for a `for`, to
+    /// the results, because any iteration may be the last.
+    fn add_iteration_edges(&mut self, loop_op: LoopOp<'_>, values: &[Value], results: &[Value]) {
+        if loop_op.has_counter {
+            self.add_edges(values, results);
+        }
+        self.add_edges(values, &self.region_args(loop_op.body)[usize::from(loop_op.has_counter)..]);
+    }
+
     /// Records the edges and origins that an op adds. `enclosing` are the ops to which its terminators forward values.
     fn visit_op(&mut self, op: OpId, enclosing: EnclosingOps) {
         let function = self.function;
         let node = &function.body.ops[op];
         let results = &node.results;
+        if let Some(loop_op) = node.kind.as_loop() {
+            self.add_iteration_edges(loop_op, loop_op.init, results);
+            return;
+        }
         match &node.kind {
             Op::GetGlobal { name } => {
                 let name = self.module.string(name.0);
@@ -204,11 +220,6 @@ impl<'a> PointerAnalysis<'a> {
             }
             Op::IntToPtr { .. } => self.from_integers.push(results[0]),
             Op::PtrToInt { source } => self.to_integers.push(*source),
-            Op::For { init_values, body, .. } => {
-                self.add_edges(init_values, results);
-                self.add_edges(init_values, &self.region_args(*body)[1..]);
-            }
-            Op::Loop { init_values, body } => self.add_edges(init_values, &self.region_args(*body)),
             Op::Reduce { operands, body, .. } | Op::Scan { operands, body, .. } => {
                 let args = self.region_args(*body);
                 for (i, &operand) in operands.iter().enumerate() {
@@ -218,14 +229,8 @@ impl<'a> PointerAnalysis<'a> {
             }
             Op::Continue { operands } => {
                 let Some(target) = enclosing.innermost_loop else { return };
-                match &function.body.ops[target].kind {
-                    Op::For { body, .. } => {
-                        self.add_edges(operands, &self.region_args(*body)[1..]);
-                        self.add_edges(operands, &function.body.ops[target].results);
-                    }
-                    Op::Loop { body, .. } => self.add_edges(operands, &self.region_args(*body)),
-                    _ => {}
-                }
+                let target = &function.body.ops[target];
+                target.kind.as_loop().into_iter().for_each(|loop_op| self.add_iteration_edges(loop_op, operands, &target.results));
             }
             Op::Break { operands } => {
                 enclosing.break_target.into_iter().for_each(|target| self.add_edges(operands, &function.body.ops[target].results));

@@ -37,7 +37,8 @@ fn has_effect(kind: &Op) -> bool {
     match kind {
         // A weak load orders no other access, so it is dead if its results are unused.
         Op::Load { order, .. } | Op::LoadView { order, .. } => order.semantics != MemoryOrdering::Weak,
-        Op::Core(Core::Alloca { .. } | Core::If { .. } | Core::For { .. }) => false,
+        Op::Core(Core::Alloca { .. }) => false,
+        Op::Core(core) if core.is_if() || core.is_for() => false,
         // Terminators forward values, each of which is live or dead on its own.
         Op::Core(Core::Yield { .. } | Core::Continue { .. }) => false,
         Op::Core(Core::Print { .. }) if common::fault_injected("aa.dead") => false,

@@ -9,6 +9,7 @@ use super::edit::Edit;
 use base::Value;
 use base::ir::{Block, Op as OpId, Operation};
 use core_dialect::core_ops::Core;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::{Binary, Convert, Overflow, Rounding, Signedness};
@@ -20,12 +21,12 @@ use tileaa::{Function, Op, Type};
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);
     for op in edit.ops_in_order() {
-        if let Op::Core(Core::For { lower, step, init, body, .. }) = edit.function.body.ops[op].kind.clone() {
-            let block = edit.function.body.block_of(body);
-            let variables = secondary_induction_variables(&edit, op, &init, block);
-            for variable in variables {
-                replace_by_affine_function(&mut edit, block, [lower, step], variable);
-            }
+        let body = &edit.function.body;
+        let Some(loop_op) = body.ops[op].kind.core().and_then(Core::as_loop) else { continue };
+        let Some(bounds) = loop_op.bounds else { continue };
+        let block = loop_op.block(body);
+        for variable in secondary_induction_variables(&edit, op, loop_op.init, block) {
+            replace_by_affine_function(&mut edit, block, [bounds.lower, bounds.step], variable);
         }
     }
     edit.finish()

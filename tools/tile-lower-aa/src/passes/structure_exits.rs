@@ -129,7 +129,8 @@ fn single_iteration_loop(function: &Function) -> Option<OpId> {
 /// Replaces a loop that runs one iteration by the ops of its body.
 fn replace_by_body(function: &mut Function, loop_op: OpId) {
     let body = &mut function.body;
-    let Op::Core(Core::Loop { init, body: inner }) = body.ops[loop_op].kind.clone() else { unreachable!("the op is a loop") };
+    let structured = body.ops[loop_op].kind.core().and_then(Core::as_loop).expect("the op is a loop");
+    let (init, inner) = (structured.init.to_vec(), structured.body);
     let outer_block = body.op_blocks()[loop_op.0 as usize].expect("the loop is in a block");
     let block = body.block_of(inner);
     for (arg, value) in body.blocks[block].args.clone().into_iter().zip(init) {

@@ -222,7 +222,7 @@ impl WorkEstimator {
         for (&op, log2_executions) in &self.log2_executions {
             let Some(&result) = function.body.ops[op].results.first() else { continue };
             for form in forms(result) {
-                let op_work = self.op_work(function, op, result, (form, parts));
+                let op_work = self.op_work(function, op, result, form, parts);
                 work.iter_mut().zip(op_work).for_each(|(total, op_part)| *total += op_part << log2_executions);
             }
         }
@@ -230,7 +230,7 @@ impl WorkEstimator {
     }
 
     /// The work of an op for one execution, if its result has this form.
-    fn op_work(&self, function: &Function, op: OpId, result: Value, (form, parts): (Form, u32)) -> Work {
+    fn op_work(&self, function: &Function, op: OpId, result: Value, form: Form, parts: u32) -> Work {
         let shape = |value: Value| function.body.ty(value).tile().map(|(_, shape)| shape.to_vec());
         let Some((elem, extents)) = function.body.ty(result).tile() else { return Work::default() };
         let mut extents = extents.to_vec();
@@ -287,7 +287,7 @@ impl WorkEstimator {
             forms
                 .forms_of(tile)
                 .contains(&Form::Whole)
-                .then(|| self.op_work(function, op, tile, (Form::Whole, 1))[1] << log2_executions)
+                .then(|| self.op_work(function, op, tile, Form::Whole, 1)[1] << log2_executions)
         };
         self.log2_executions.iter().filter_map(bytes).sum()
     }

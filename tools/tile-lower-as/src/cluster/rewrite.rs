@@ -271,18 +271,12 @@ impl ClusterRewriter<'_> {
             *region = new;
         });
         let full_value = |this: &Self, value: Value| this.new_values[&(value, Form::Whole, 0)];
-        match &mut kind {
-            Op::Core(Core::If { cond, .. }) => *cond = full_value(self, *cond),
-            Op::Core(Core::For { lower, upper, step, init, .. }) => {
-                [&mut *lower, upper, step].into_iter().for_each(|bound| *bound = full_value(self, *bound));
-                *init = self.values_in_forms(&node.results, init);
-            }
-            Op::Core(Core::Loop { init, .. }) => {
-                let Op::Core(Core::Loop { body, .. }) = &node.kind else { unreachable!("a copy of it") };
-                let args = self.from.body.blocks[self.from.body.block_of(*body)].args.clone();
-                *init = self.values_in_forms(&args, init);
-            }
-            _ => unreachable!("only conditions and loops are nested"),
+        let Op::Core(core) = &mut kind else { unreachable!("only conditions and loops are nested") };
+        core.conditions_mut().into_iter().for_each(|condition| *condition = full_value(self, *condition));
+        let loop_op = node.kind.core().and_then(Core::as_loop);
+        if let Some((init, loop_op)) = core.init_mut().zip(loop_op) {
+            let receivers = if loop_op.bounds.is_some() { &node.results } else { loop_op.carried_args(&self.from.body) };
+            *init = self.values_in_forms(receivers, init);
         }
         let results = self.required_forms(&node.results);
         let types: Vec<Type> = results.iter().map(|(value, form, _)| self.part_type(*value, *form)).collect();
@@ -398,20 +392,18 @@ fn value_key(value: Value, form: Form, part: usize) -> (Value, Form, usize) {
 
 /// Whether an op forwards values to another block, or orders all ops before and after it.
 fn is_control_flow(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Core(
-            Core::If { .. }
-                | Core::For { .. }
-                | Core::Loop { .. }
-                | Core::Yield { .. }
-                | Core::Continue { .. }
-                | Core::Break { .. }
-                | Core::Return {}
-                | Core::GridWait { .. }
-                | Core::GridLaunch { .. }
+    op.core().is_some_and(Core::is_structured)
+        || matches!(
+            op,
+            Op::Core(
+                Core::Yield { .. }
+                    | Core::Continue { .. }
+                    | Core::Break { .. }
+                    | Core::Return {}
+                    | Core::GridWait { .. }
+                    | Core::GridLaunch { .. }
+            )
         )
-    )
 }
 
 /// The fact that holds for each part of a tile, with this extent along a dimension. `None` if a part boundary is inside a run of

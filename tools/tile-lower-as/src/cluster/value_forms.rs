@@ -214,15 +214,15 @@ pub(crate) fn operand_forms(function: &Function, op: OpId, form: Form, parts: u3
     let Form::Part(dim) = form else { return Some(all_operands(Form::Whole)) };
     let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape);
     match &node.kind {
-        Op::Core(core) => core_operand_forms(function, core, (node.results[0], parts), dim, all_operands),
+        Op::Core(core) => core_operand_forms(function, core, node.results[0], parts, dim, all_operands),
         Op::LoadView { view, index, token, order, .. } => {
             let required_forms =
-                access_forms(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
+                access_forms(function, *view, index, dim, parts).filter(|_| order.semantics == MemoryOrdering::Weak)?;
             Some(required_forms.into_iter().chain(token.map(|_| Form::Whole)).collect())
         }
         Op::StoreView { view, index, token, order, .. } => {
             let required_forms =
-                access_forms(function, *view, index, (dim, parts)).filter(|_| order.semantics == MemoryOrdering::Weak)?;
+                access_forms(function, *view, index, dim, parts).filter(|_| order.semantics == MemoryOrdering::Weak)?;
             Some([Form::Part(dim)].into_iter().chain(required_forms).chain(token.map(|_| Form::Whole)).collect())
         }
         Op::Load { token, order, .. } | Op::Store { token, order, .. } => {
@@ -258,7 +258,7 @@ fn mma_forms(rank: usize, dim: usize) -> [Form; 3] {
 }
 
 /// The forms of a view and its index for an access to a part of the tile.
-fn access_forms(function: &Function, view: Value, index: &[Value], (dim, parts): (usize, u32)) -> Option<OperandForms> {
+fn access_forms(function: &Function, view: Value, index: &[Value], dim: usize, parts: u32) -> Option<OperandForms> {
     let Type::View(ty) = function.body.ty(view) else { return None };
     let index_form = match ty.kind {
         ViewKind::Partition => Form::PartIndex,
@@ -275,7 +275,8 @@ fn access_forms(function: &Function, view: Value, index: &[Value], (dim, parts):
 fn core_operand_forms(
     function: &Function,
     core: &Core,
-    (result, parts): (Value, u32),
+    result: Value,
+    parts: u32,
     dim: usize,
     all_operands: impl Fn(Form) -> OperandForms,
 ) -> Option<OperandForms> {
@@ -288,7 +289,7 @@ fn core_operand_forms(
             let repeated = shape(*x)?.get(dim).is_none_or(|extent| *extent == 1);
             Some(smallvec![if repeated { Form::Whole } else { Form::Part(dim) }])
         }
-        Core::Reshape { x } => Some(smallvec![Form::Part(dim_before_reshape(shape(*x)?, shape(result)?, (dim, parts))?)]),
+        Core::Reshape { x } => Some(smallvec![Form::Part(dim_before_reshape(shape(*x)?, shape(result)?, dim, parts)?)]),
         Core::Permute { order, .. } => Some(smallvec![Form::Part(order[dim] as usize)]),
         Core::Cat { dim: along, .. } if *along as usize != dim => Some(all_operands(Form::Part(dim))),
         Core::Extract { x, indices } => {
@@ -310,7 +311,7 @@ fn core_operand_forms(
 
 /// The dimension of a reshape's operand whose parts equal the parts of the result: both dimensions have the same number of outer
 /// elements.
-fn dim_before_reshape(from: &Shape, to: &Shape, (dim, parts): (usize, u32)) -> Option<usize> {
+fn dim_before_reshape(from: &Shape, to: &Shape, dim: usize, parts: u32) -> Option<usize> {
     let outer_elements = |shape: &[u32], dim: usize| shape[..dim].iter().map(|extent| u64::from(*extent)).product::<u64>();
     (0..from.len()).find(|d| from[*d] >= parts && outer_elements(from, *d) == outer_elements(to, dim))
 }

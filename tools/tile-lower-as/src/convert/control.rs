@@ -6,7 +6,7 @@ use base::ir::{Op as OpId, OpNode, Operation};
 use base::{Region, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::rules::CoreDialectOp;
-use core_dialect::structured_ops::LoopOp;
+use core_dialect::structured_ops::{LoopBounds, LoopOp, StructuredOp};
 use tileas::Type;
 
 impl Converter<'_> {
@@ -15,29 +15,28 @@ impl Converter<'_> {
         let loc = self.from.body.ops[op].loc;
         let results = self.from.body.ops[op].results.clone();
         let types = results.iter().map(|value| self.assigned_type(*value)).collect::<Result<Vec<Type>>>()?;
-        let new = match core {
-            Core::If { cond, then, otherwise } => {
-                let cond = self.non_tile(*cond)?;
-                let [then, otherwise] = [self.convert_region(*then, &[])?, self.convert_region(*otherwise, &[])?];
-                Core::If { cond, then, otherwise }
+        let new = match core.as_structured() {
+            Some(StructuredOp::If(branch)) => {
+                let cond = self.non_tile(branch.cond)?;
+                Core::new_if(cond, [self.convert_region(branch.then, &[])?, self.convert_region(branch.otherwise, &[])?])
             }
-            Core::For { lower, upper, step, init, unsigned, body } => {
-                let [lower, upper, step] = [self.non_tile(*lower)?, self.non_tile(*upper)?, self.non_tile(*step)?];
-                let args = self.from.body.blocks[self.from.body.block_of(*body)].args.clone();
-                let init = self.convert_inits(init, &args[1..])?;
-                Core::For { lower, upper, step, init, unsigned: *unsigned, body: self.convert_region(*body, &args)? }
+            Some(StructuredOp::Loop(loop_op)) => {
+                let bounds = loop_op.bounds.map(|bounds| self.convert_bounds(bounds)).transpose()?;
+                let args = self.from.body.blocks[loop_op.block(&self.from.body)].args.clone();
+                let init = self.convert_inits(loop_op.init, &args[loop_op.counter_args()..])?;
+                Core::new_loop(bounds, init, self.convert_region(loop_op.body, &args)?)
             }
-            Core::Loop { init, body } => {
-                let args = self.from.body.blocks[self.from.body.block_of(*body)].args.clone();
-                let init = self.convert_inits(init, &args)?;
-                Core::Loop { init, body: self.convert_region(*body, &args)? }
-            }
-            _ => unreachable!("the caller passes ops with regions only"),
+            None => unreachable!("the caller passes ops with regions only"),
         };
         let values = self.emit(new, types, loc);
         self.remember_results(op, &values);
         results.iter().for_each(|result| self.load_final_accumulator(*result));
         Ok(())
+    }
+
+    fn convert_bounds(&mut self, bounds: LoopBounds) -> Result<LoopBounds> {
+        let LoopBounds { lower, upper, step, unsigned } = bounds;
+        Ok(LoopBounds { lower: self.non_tile(lower)?, upper: self.non_tile(upper)?, step: self.non_tile(step)?, unsigned })
     }
 
     /// The new inits of loop-carried values, in the layouts of the arguments that receive them.

@@ -9,6 +9,7 @@ use base::ir::Def;
 use base::ir::Op as OpId;
 use base::{Loc, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::rules::CoreDialectOp;
 use core_dialect::tile::{Dense, element_count};
 use numerics::arith::{Compare, Predicate, Signedness};
 use std::collections::BTreeSet;
@@ -143,9 +144,10 @@ impl Converter<'_> {
         let body = &self.from.body;
         let Def::Argument { block, index } = body.values[value].def else { return None };
         let parent = body.blocks[block].ops.first().and_then(|op| self.parents[op.0 as usize])?;
-        let tileaa::Op::Core(Core::For { lower, init, .. }) = &body.ops[parent].kind else { return None };
-        let init_value = *init.get((index as usize).checked_sub(1)?)?;
-        self.is_zero(init_value).then(|| (body.blocks[block].args[0], *lower))
+        let loop_op = body.ops[parent].kind.core().and_then(Core::as_loop)?;
+        let lower = loop_op.bounds?.lower;
+        let init_value = *loop_op.init.get((index as usize).checked_sub(1)?)?;
+        self.is_zero(init_value).then(|| (body.blocks[block].args[0], lower))
     }
 
     /// The operand of a `wgmma` or `tcgen05` MMA, in its planned place.
@@ -183,7 +185,7 @@ impl Converter<'_> {
         let assigned_layout = self.assigned_layouts.or_default(self.from, value);
         let layout = place
             .layout()
-            .filter(|layout| self.pays_to_convert(value, (&assigned_layout, layout), operand))
+            .filter(|layout| self.pays_to_convert(value, &assigned_layout, layout, operand))
             .unwrap_or(&assigned_layout);
         let k_dim = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
         let store_dim = super::relayout::innermost_dim(&assigned_layout, &shape).max(shape.len() - 2);
@@ -210,7 +212,7 @@ impl Converter<'_> {
 
     /// Whether a conversion to the transposing layout plus a store from it takes fewer wavefronts than a store from the assigned
     /// layout.
-    fn pays_to_convert(&self, value: Value, (assigned_layout, layout): (&Layout, &Layout), operand: Operand) -> bool {
+    fn pays_to_convert(&self, value: Value, assigned_layout: &Layout, layout: &Layout, operand: Operand) -> bool {
         let (elem, shape) = self.elem_shape(value);
         let k_dim = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
         let Some(info) = wgmma_atoms::operand_buffer(elem, &shape, k_dim) else { return true };

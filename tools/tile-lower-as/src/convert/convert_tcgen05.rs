@@ -197,7 +197,7 @@ impl Converter<'_> {
             None => self.emit_one(load, ty, loc),
             Some(cond) => {
                 let zero = Op::Core(Core::Constant { value: Dense::Splat(0) });
-                let [then, otherwise] = [zero, load].map(|op| {
+                let branches = [zero, load].map(|op| {
                     let region = self.to.new_region();
                     let block = self.to.new_block(region);
                     let new = self.to.append(block, op, [ty.clone()], loc);
@@ -205,7 +205,7 @@ impl Converter<'_> {
                     self.to.append(block, Op::Core(Core::Yield { values }), [], loc);
                     region
                 });
-                self.emit_one(Core::If { cond, then, otherwise }, ty, loc)
+                self.emit_one(Core::new_if(cond, branches), ty, loc)
             }
         };
         self.remember(result, Some(id), value);

@@ -12,7 +12,7 @@ impl Converter<'_> {
     /// Converts an op of the core dialect.
     pub(super) fn convert_core(&mut self, op: OpId, core: &Core) -> Result<()> {
         match core {
-            Core::If { .. } | Core::For { .. } | Core::Loop { .. } => self.convert_region_op(op, core),
+            core if core.is_structured() => self.convert_region_op(op, core),
             Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. } | Core::Return {} => self.convert_terminator(op, core),
             Core::Extract { .. } if self.mmas.chain_of_slice(op).is_some() => {
                 self.load_accumulator_slice(op);

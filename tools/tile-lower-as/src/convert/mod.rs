@@ -261,7 +261,7 @@ impl Converter<'_> {
             }
             Some(assigned_layout) => {
                 let in_assigned_layout = self.module.layout_id(assigned_layout.clone());
-                return Ok(self.convert_from_assigned(value, in_assigned_layout, (layout, id), atoms));
+                return Ok(self.convert_from_assigned(value, in_assigned_layout, layout, id, atoms));
             }
             None => self.emit_in_layout(value, layout)?,
         };
@@ -274,7 +274,8 @@ impl Converter<'_> {
         &mut self,
         value: Value,
         assigned_layout: LayoutId,
-        (layout, id): (&Layout, LayoutId),
+        layout: &Layout,
+        id: LayoutId,
         atoms: ReadBackAtoms,
     ) -> Value {
         let value_in_scope = |scope: &Scope| scope.new_values.get(&(value, Some(assigned_layout))).copied();

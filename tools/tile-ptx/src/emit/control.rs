@@ -9,6 +9,7 @@ use base::ir::{Op as OpId, Operation};
 use base::{Block, Region, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::persistent_loops::is_clc_loop;
+use core_dialect::structured_ops::{LoopBounds, LoopOp, StructuredOp};
 use core_dialect::tile::Elem;
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
@@ -105,16 +106,16 @@ impl<'c> ValuePhis<'c> {
 impl<'c> Emitter<'c, '_> {
     /// Emits an `if`, a `for` or a `loop` with its regions.
     pub(super) fn emit_structured_op(&mut self, core: &Core, results: &[Value]) -> Result<()> {
-        match core {
-            Core::If { cond, then, otherwise } => self.emit_if(*cond, *then, *otherwise, results),
-            Core::For { init, body, .. } if is_clc_loop(&self.function.body, Some(core), Op::core) => {
-                self.emit_clc_loop(init, *body, results)
-            }
-            Core::For { lower, upper, step, init, unsigned, body } => {
-                self.emit_for([*lower, *upper, *step], init, *unsigned, *body, results)
-            }
-            Core::Loop { init, body } => self.emit_loop(init, *body, results),
-            _ => unreachable!("called for ops with regions only"),
+        match core.as_structured() {
+            Some(StructuredOp::If(branch)) => self.emit_if(branch.cond, branch.then, branch.otherwise, results),
+            Some(StructuredOp::Loop(LoopOp { bounds, init, body })) => match bounds {
+                Some(_) if is_clc_loop(&self.function.body, Some(core), Op::core) => self.emit_clc_loop(init, body, results),
+                Some(LoopBounds { lower, upper, step, unsigned }) => {
+                    self.emit_for([lower, upper, step], init, unsigned, body, results)
+                }
+                None => self.emit_loop(init, body, results),
+            },
+            None => unreachable!("called for ops with regions only"),
         }
     }
 

@@ -67,7 +67,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// Emits the arrival at a stage's mbarrier, which happens when all MMAs that this thread has issued are complete. For pipelines
     /// of a CTA pair or with multicast, it arrives at the mbarriers of all CTAs.
-    pub(super) fn commit_to(&self, info: &PipelineInfo, (address, offset): (IntValue<'c>, u32)) {
+    pub(super) fn commit_to(&self, info: &PipelineInfo, address: IntValue<'c>, offset: u32) {
         let to_all = self.function.attrs.is_of_cta_pair(info) || info.multicast.is_some();
         let cta_group = self.cta_group();
         let commit = format!("tcgen05.commit.cta_group::{cta_group}.mbarrier::arrive::one.shared::cluster");

@@ -242,10 +242,10 @@ impl<'c> Emitter<'c, '_> {
                     let a = a_halves.entry(a_start).or_insert_with(|| self.split_into_f16_fragments(self.elem(lhs), &a));
                     let b = b_halves.entry(b_start).or_insert_with(|| self.split_into_f16_fragments(self.elem(rhs), &b));
                     for (a, b) in a.iter().zip(b) {
-                        accumulators = self.emit_sync_atom(atom, instruction, (a, b), &accumulators, None);
+                        accumulators = self.emit_sync_atom(atom, instruction, a, b, &accumulators, None);
                     }
                 } else {
-                    accumulators = self.emit_sync_atom(atom, instruction, (&a, &b), &accumulators, scales);
+                    accumulators = self.emit_sync_atom(atom, instruction, &a, &b, &accumulators, scales);
                 }
                 registers[first..first + accumulator_count].copy_from_slice(&accumulators);
             }
@@ -292,7 +292,8 @@ impl<'c> Emitter<'c, '_> {
         &self,
         atom: &SyncAtom,
         instruction: &str,
-        (a, b): (&[Val<'c>], &[Val<'c>]),
+        a: &[Val<'c>],
+        b: &[Val<'c>],
         c: &[Val<'c>],
         scales: Option<[Val<'c>; 2]>,
     ) -> Vec<Val<'c>> {

@@ -33,6 +33,8 @@ mod view;
 mod warp_roles_ptx;
 mod wgmma_ptx;
 
+pub(crate) use tma_ptx::map_parameter_name;
+
 use crate::debug_info::KernelDebugLines;
 use crate::ir::{Ir, Val};
 use base::diag::{Diagnostic, Result};

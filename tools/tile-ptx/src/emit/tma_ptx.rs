@@ -7,7 +7,6 @@
 
 use super::{Emitter, StridedMemory};
 use crate::ir::Val;
-use crate::kernel;
 use base::Value;
 use base::diag::Result;
 use base::ir::Op as OpId;
@@ -153,7 +152,7 @@ impl<'c> Emitter<'c, '_> {
             (0..).zip(self.function.attrs.program.maps.ids()).find(|(_, id)| *id == map).map_or(0, |(map_index, _)| map_index);
         Some(TmaCopy {
             start: ir.add(self.buffer_start(buffer), ir.const32(self.function.attrs.placements[buffer].offset)),
-            map_parameter: kernel::map_parameter_name(self.function, map_index),
+            map_parameter: map_parameter_name(self.function, map_index),
             tile_origin,
             tma_tile_starts: tma_tiles::tma_tile_origins(&tile, &tensor_map.extent),
             bytes_per_copy: tensor_map.tile_bytes(),
@@ -305,4 +304,10 @@ fn reduction_name(mode: AtomicMode) -> Option<&'static str> {
         AtomicMode::UMin => "min",
         AtomicMode::Max | AtomicMode::Min | AtomicMode::Xchg => return None,
     })
+}
+
+/// The PTX name of the hidden parameter for a tensor map. Hidden parameters follow the visible parameters; `map` is the map's
+/// index.
+pub(crate) fn map_parameter_name(function: &sched::Function, map: usize) -> String {
+    format!("{}_param_{}", function.name, function.params().len() + map)
 }

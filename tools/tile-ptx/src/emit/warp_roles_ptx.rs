@@ -268,11 +268,11 @@ impl<'c> Emitter<'c, '_> {
         let (address, offset) = self.pipeline_barrier(info, stage, side);
         // For `tcgen05` MMAs, the issuing thread commits its MMAs. The arrival takes effect when the MMAs are complete.
         if side == Side::Full && info.fill == Fill::Mma || side == Side::Empty && info.drains_alone() {
-            return self.commit_to(info, (address, offset));
+            return self.commit_to(info, address, offset);
         }
         let of_cta_pair = self.function.attrs.is_of_cta_pair(info);
         if side == Side::Empty && (info.multicast.is_some() || of_cta_pair) {
-            return self.signal_ctas(info, (address, offset));
+            return self.signal_ctas(info, address, offset);
         }
         let text = match (side, info.fill) {
             (Side::Full, Fill::Tma) => {
@@ -318,7 +318,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// Emits the release of a stage that other CTAs fill too. With multicast, all these CTAs receive an arrival. In a CTA pair,
     /// only the leading CTA receives an arrival.
-    fn signal_ctas(&self, info: &PipelineInfo, (address, offset): (IntValue<'c>, u32)) {
+    fn signal_ctas(&self, info: &PipelineInfo, address: IntValue<'c>, offset: u32) {
         let (ir, of_cta_pair) = (self.ir, self.function.attrs.is_of_cta_pair(info));
         let ctas = if of_cta_pair { 1 } else { self.function.attrs.releasing_ctas(info) };
         self.tmem_fence(true);

@@ -89,7 +89,8 @@ impl<'c> Emitter<'c, '_> {
                 sequence.append_mma(
                     [first / elements_per_word, accumulators_per_instruction / elements_per_word],
                     left_operand,
-                    (b.matrix.start(column, step), !b.matrix.along_depth),
+                    b.matrix.start(column, step),
+                    !b.matrix.along_depth,
                     accumulates,
                 );
             }
@@ -238,7 +239,8 @@ impl WgmmaSequence {
         &mut self,
         [first, count]: [usize; 2],
         left: LeftOperand,
-        (right_offset, right_transposed): (u32, bool),
+        right_offset: u32,
+        right_transposed: bool,
         accumulates: bool,
     ) {
         let operand_list =

@@ -27,6 +27,7 @@ use base::ir::{Op as OpId, Operation};
 use base::{Body, Loc, Region, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::region_nesting::RegionNesting;
+use core_dialect::structured_ops::LoopBounds;
 use core_dialect::tile::{Dense, Elem, element_count};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
@@ -288,10 +289,9 @@ struct LoopFrame {
 impl LoopRewriter<'_> {
     /// Replaces a loop by its prologue, its parts, and the waits and releases after it.
     fn rewrite_loop(&mut self, for_op: OpId) {
-        let Some(Core::For { lower, upper, step, init, unsigned, body: region }) = self.body.ops[for_op].kind.core().cloned()
-        else {
-            unreachable!("only `for` loops are scheduled")
-        };
+        let loop_op = self.body.ops[for_op].kind.core().and_then(Core::as_loop).expect("only loops are scheduled");
+        let LoopBounds { lower, upper, step, unsigned } = loop_op.bounds.expect("only `for` loops are scheduled");
+        let (init, region) = (loop_op.init.to_vec(), loop_op.body);
         let index = self.body.ty(lower).clone();
         let mut frame = LoopFrame { index, unsigned, step, upper, distances: BTreeMap::new(), region };
         self.acquire_memory();
@@ -453,7 +453,7 @@ impl LoopRewriter<'_> {
                 fill_stage: pair[1],
             })
             .collect();
-        self.emit_iteration(frame, part, counter, (&stage_cursors, &positions), &mut map);
+        self.emit_iteration(frame, part, counter, &stage_cursors, &positions, &mut map);
         self.release_at_iteration_end(frame, lower, counter, &positions);
         // The values with which the next iteration starts.
         let terminator = self.body.terminator(self.body.block_of(frame.region)).expect("a loop's body ends in continue");
@@ -476,7 +476,8 @@ impl LoopRewriter<'_> {
         let ops = std::mem::replace(&mut self.out, outer);
         self.body.blocks[block].ops = ops;
         let types: Vec<Type> = init.iter().map(|value| self.body.ty(*value).clone()).collect();
-        let new = Core::For { lower, upper, step: frame.step, init: init.to_vec(), unsigned: frame.unsigned, body: region };
+        let bounds = LoopBounds { lower, upper, step: frame.step, unsigned: frame.unsigned };
+        let new = Core::new_loop(Some(bounds), init.to_vec(), region);
         let op = self.append_core(new, types);
         self.pipelined_loops.parts.insert(op, part);
         self.body.ops[op].results.to_vec()
@@ -488,7 +489,8 @@ impl LoopRewriter<'_> {
         frame: &LoopFrame,
         part: LoopPart,
         counter: Value,
-        (stage_cursors, positions): (&[StageCursor], &[StagePhase]),
+        stage_cursors: &[StageCursor],
+        positions: &[StagePhase],
         map: &mut ValueMap,
     ) {
         let plan = self.plan;
@@ -737,7 +739,7 @@ impl LoopRewriter<'_> {
         let block = self.body.new_block(otherwise);
         self.append_core(Core::Yield { values: Vec::new() }, Vec::new());
         self.body.blocks[block].ops = std::mem::replace(&mut self.out, outer);
-        self.append_core(Core::If { cond, then, otherwise }, Vec::new());
+        self.append_core(Core::new_if(cond, [then, otherwise]), Vec::new());
     }
 
     /// Emits the end of a group of asynchronous copies.

@@ -8,6 +8,7 @@
 use base::ir::Op as OpId;
 use base::{Block, Body, Loc, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::structured_ops::LoopBounds;
 use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
@@ -78,8 +79,8 @@ impl TailWriter<'_> {
         let region = self.body.new_region();
         let block = self.body.new_block(region);
         self.acquire_next_stage(pipeline, block, depth_value, one);
-        let kind =
-            Core::For { lower: zero, upper: depth_value, step: one, init: vec![stage, phase], unsigned: false, body: region };
+        let bounds = LoopBounds { lower: zero, upper: depth_value, step: one, unsigned: false };
+        let kind = Core::new_loop(Some(bounds), vec![stage, phase], region);
         let op = self.body.new_op(Op::Core(tileas::Op::Core(kind)), [i32_type(), i32_type()], self.loc);
         self.out.push(op);
     }

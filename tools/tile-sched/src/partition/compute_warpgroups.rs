@@ -48,7 +48,7 @@ impl ComputeGroups {
             kind => is_in_all_groups(kind),
         };
         let buffers = &function.attrs.program.buffers;
-        let ping_pong_groups = ping_pong((body, function.region), buffers, is_not_divided, |op| is_lookup(function, op));
+        let ping_pong_groups = ping_pong(body, function.region, buffers, is_not_divided, |op| is_lookup(function, op));
         Ok(ComputeGroups(ping_pong_groups?))
     }
 

@@ -34,7 +34,7 @@ pub(super) fn run(function: &mut Function) {
         let ops = &function.body.blocks[block].ops;
         let found = (0..ops.len()).find_map(|at| Some((at, early_return(function, ops[at])?)));
         let Some((at, (remaining_path, end))) = found else { return };
-        move_into_path(function, block, at, (remaining_path, end));
+        move_into_path(function, block, at, remaining_path, end);
         block = remaining_path;
     }
 }
@@ -53,7 +53,7 @@ fn early_return(function: &Function, op: OpId) -> Option<(Block, OpId)> {
 }
 
 /// Moves the ops after a condition to the end of its path that does not return.
-fn move_into_path(function: &mut Function, block: Block, at: usize, (remaining_path, end): (Block, OpId)) {
+fn move_into_path(function: &mut Function, block: Block, at: usize, remaining_path: Block, end: OpId) {
     let body = &mut function.body;
     let cond = body.blocks[block].ops[at];
     let mut following_ops = body.blocks[block].ops.split_off(at + 1);

@@ -154,7 +154,7 @@ fn warp_assignment(
     // copy. So the function is split if possible, even if too few registers are left.
     let choice = if tma_pipelines::has_alternating_copies(function) { choice.max(FeatureChoice::WherePossible) } else { choice };
     let ctas = alloc::ctas_by_smem(&function.attrs, target).min(max_resident_ctas(function, target));
-    role_registers::warp_assignment(function, mma_warps, ctas, (target, choice))
+    role_registers::warp_assignment(function, mma_warps, ctas, target, choice)
 }
 
 /// Assigns two MMA warps if that is worthwhile and the second warp does not take registers that other roles need.
@@ -210,7 +210,7 @@ pub(crate) fn has_warp_assignment(function: &Function, target: Target, choice: F
 
 /// Returns whether threads have the registers that they need if this many CTAs are resident.
 pub(crate) fn has_registers(function: &Function, ctas: u32, target: Target) -> bool {
-    role_registers::warp_assignment(function, &MmaWarps::default(), ctas, (target, FeatureChoice::WherePossible))
+    role_registers::warp_assignment(function, &MmaWarps::default(), ctas, target, FeatureChoice::WherePossible)
         .is_ok_and(|warp_assignment| warp_assignment.is_ample)
 }
 

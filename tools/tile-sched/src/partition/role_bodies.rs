@@ -222,17 +222,11 @@ impl BodyWriter<'_> {
 
 /// Removes all values that a control-flow op or terminator forwards, except those with the indices in `kept`.
 fn retain_values(kind: &mut Op, kept: &[usize]) {
-    let Op::Core(tileas::Op::Core(
-        Core::For { init: values, .. }
-        | Core::Loop { init: values, .. }
-        | Core::Yield { values }
-        | Core::Continue { values }
-        | Core::Break { values },
-    )) = kind
-    else {
-        return;
-    };
-    *values = kept.iter().map(|i| values[*i]).collect();
+    if let Op::Core(tileas::Op::Core(core)) = kind
+        && let Some(values) = core.forwarded_mut()
+    {
+        *values = kept.iter().map(|i| values[*i]).collect();
+    }
 }
 
 /// Replaces a CTA-wide barrier by the role's named barrier, for all threads of the role.

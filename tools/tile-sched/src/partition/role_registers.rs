@@ -53,7 +53,8 @@ pub(super) fn warp_assignment(
     function: &Function,
     mma_warps: &MmaWarps,
     ctas: u32,
-    (target, choice): (Target, FeatureChoice),
+    target: Target,
+    choice: FeatureChoice,
 ) -> Result<WarpAssignment, Reason> {
     let (warps_per_role, compute_roles) = (function.attrs.program.warps, mma_warps.groups.role_count() as u32);
     let warps = warps_per_role * compute_roles;

@@ -50,26 +50,69 @@ struct Instruction {
     waits_for_scoreboard: bool,
 }
 
+/// A kernel of the listing.
+#[derive(Default)]
+struct Kernel {
+    name: String,
+    instructions: Vec<Instruction>,
+    /// The address of each label.
+    labels: BTreeMap<String, u64>,
+}
+
+impl Kernel {
+    /// Computes the statistics of the kernel, and returns them with its name.
+    fn into_statistics(self) -> (String, InstructionStatistics) {
+        let Kernel { name, instructions, labels } = self;
+        let mut listing = InstructionStatistics { instructions: instructions.len() as u64, ..InstructionStatistics::default() };
+        for instruction in &instructions {
+            listing.stalls += instruction.stall_cycles;
+            *listing.kinds.entry(instruction_kind(&instruction.opcode)).or_default() += 1;
+            listing.spill_loads += u64::from(instruction.opcode.starts_with("LDL"));
+            listing.spill_stores += u64::from(instruction.opcode.starts_with("STL"));
+            let Some(&first) = instruction.target.as_ref().and_then(|label| labels.get(label)) else { continue };
+            if first > instruction.address || !instruction.opcode.starts_with("BRA") {
+                continue;
+            }
+            let body = || instructions.iter().filter(|other| (first..=instruction.address).contains(&other.address));
+            // ptxas places the retry code of waits after the final `EXIT`. Its branch back into the main code does not form a loop of
+            // the kernel.
+            if body().any(|other| other.opcode == "EXIT" && !other.guarded) {
+                continue;
+            }
+            let mut natural_loop = Loop { first, last: instruction.address, ..Loop::default() };
+            for other in body() {
+                natural_loop.instructions += 1;
+                natural_loop.stalls += other.stall_cycles;
+                natural_loop.waits += u64::from(other.waits_for_scoreboard);
+                *natural_loop.kinds.entry(instruction_kind(&other.opcode)).or_default() += 1;
+            }
+            if natural_loop.stalls >= MIN_LOOP_CYCLES {
+                listing.loops.push(natural_loop);
+            }
+        }
+        listing.loops.sort_by_key(|l| (l.first, l.last));
+        (name, listing)
+    }
+}
+
 /// Parses the output of `nvdisasm -c -hex`. Returns the name and the statistics of each kernel.
 pub(crate) fn parse(text: &str) -> Vec<(String, InstructionStatistics)> {
     let mut listings = Vec::new();
-    let mut kernel: Option<(String, Vec<Instruction>, BTreeMap<String, u64>)> = None;
+    let mut kernel: Option<Kernel> = None;
     let mut labels: Vec<String> = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         let line = line.trim();
         if let Some(name) = line.strip_prefix(".text.").and_then(|name| name.strip_suffix(':')) {
-            listings.extend(kernel.take().map(kernel_statistics));
-            kernel = Some((name.into(), Vec::new(), BTreeMap::new()));
+            listings.extend(kernel.take().map(Kernel::into_statistics));
+            kernel = Some(Kernel { name: name.into(), ..Kernel::default() });
             continue;
         }
         if let Some(label) = line.strip_suffix(':') {
             labels.push(label.into());
             continue;
         }
-        let (Some((_, instructions, label_addresses)), Some((address, body))) = (&mut kernel, split_address(line)) else {
-            continue;
-        };
+        let (Some(kernel), Some((address, body))) = (&mut kernel, split_address(line)) else { continue };
         // The second half of the encoding is on the next line.
         let Some(control) = lines.peek().and_then(|next| parse_encoding(next)) else { continue };
         lines.next();
@@ -77,9 +120,9 @@ pub(crate) fn parse(text: &str) -> Vec<(String, InstructionStatistics)> {
         let mut words = code.split_whitespace().skip_while(|word| word.starts_with('@') || *word == "{");
         let opcode = words.next().unwrap_or_default().to_string();
         let target = code.split_once("`(").and_then(|(_, rest)| rest.split_once(')')).map(|(label, _)| label.to_string());
-        label_addresses.extend(labels.drain(..).map(|label| (label, address)));
+        kernel.labels.extend(labels.drain(..).map(|label| (label, address)));
         let guarded = code.trim_start().starts_with('@');
-        instructions.push(Instruction {
+        kernel.instructions.push(Instruction {
             address,
             opcode,
             guarded,
@@ -88,7 +131,7 @@ pub(crate) fn parse(text: &str) -> Vec<(String, InstructionStatistics)> {
             waits_for_scoreboard: control >> 52 & 63 != 0,
         });
     }
-    listings.extend(kernel.take().map(kernel_statistics));
+    listings.extend(kernel.take().map(Kernel::into_statistics));
     listings
 }
 
@@ -102,41 +145,6 @@ fn split_address(line: &str) -> Option<(u64, &str)> {
 fn parse_encoding(line: &str) -> Option<u64> {
     let number = line.trim().strip_prefix("/*")?.strip_suffix("*/")?.trim();
     u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()
-}
-
-/// Computes the statistics of a kernel from its name, its instructions and the addresses of its labels.
-fn kernel_statistics(
-    (name, instructions, labels): (String, Vec<Instruction>, BTreeMap<String, u64>),
-) -> (String, InstructionStatistics) {
-    let mut listing = InstructionStatistics { instructions: instructions.len() as u64, ..InstructionStatistics::default() };
-    for instruction in &instructions {
-        listing.stalls += instruction.stall_cycles;
-        *listing.kinds.entry(instruction_kind(&instruction.opcode)).or_default() += 1;
-        listing.spill_loads += u64::from(instruction.opcode.starts_with("LDL"));
-        listing.spill_stores += u64::from(instruction.opcode.starts_with("STL"));
-        let Some(&first) = instruction.target.as_ref().and_then(|label| labels.get(label)) else { continue };
-        if first > instruction.address || !instruction.opcode.starts_with("BRA") {
-            continue;
-        }
-        let body = || instructions.iter().filter(|other| (first..=instruction.address).contains(&other.address));
-        // ptxas places the retry code of waits after the final `EXIT`. Its branch back into the main code does not form a loop of
-        // the kernel.
-        if body().any(|other| other.opcode == "EXIT" && !other.guarded) {
-            continue;
-        }
-        let mut natural_loop = Loop { first, last: instruction.address, ..Loop::default() };
-        for other in body() {
-            natural_loop.instructions += 1;
-            natural_loop.stalls += other.stall_cycles;
-            natural_loop.waits += u64::from(other.waits_for_scoreboard);
-            *natural_loop.kinds.entry(instruction_kind(&other.opcode)).or_default() += 1;
-        }
-        if natural_loop.stalls >= MIN_LOOP_CYCLES {
-            listing.loops.push(natural_loop);
-        }
-    }
-    listing.loops.sort_by_key(|l| (l.first, l.last));
-    (name, listing)
 }
 
 /// The instruction kinds, each with the prefixes of its opcodes. The first kind with a matching prefix counts.

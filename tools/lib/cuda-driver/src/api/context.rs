@@ -2,7 +2,8 @@
 
 use super::{entry_points, write_optional_to_client, write_to_client};
 use crate::driver::{CONTEXTS, current_context, driver};
-use crate::handles::{Handle, Object};
+use crate::handle::Handle;
+use crate::handles::Object;
 use crate::status::{Result, Status};
 use std::ffi::{c_int, c_uint, c_void};
 

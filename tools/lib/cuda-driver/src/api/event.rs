@@ -2,9 +2,11 @@
 
 use super::{entry_points, write_to_client};
 use crate::driver::driver;
-use crate::handles::{Event, Handle, Object};
+use crate::execution::issue;
+use crate::handle::Handle;
+use crate::handles::{Event, Object};
 use crate::status::{Result, Status};
-use crate::work::{Work, issue};
+use crate::work::Work;
 use std::ffi::c_uint;
 
 /// `CU_EVENT_DISABLE_TIMING`: clients must not query the time of the event.

@@ -5,10 +5,12 @@ use super::memory::allocate;
 use super::{entry_points, read_from_client, read_list_from_client, write_optional_to_client, write_to_client};
 use crate::allocations::MemoryKind;
 use crate::driver::{Driver, driver};
+use crate::execution::{check_fill, issue};
 use crate::graph::{Graph, GraphExec, Node};
-use crate::handles::{Handle, Object};
+use crate::handle::Handle;
+use crate::handles::Object;
 use crate::status::{Result, Status};
-use crate::work::{HostFunction, Work, check_fill, issue};
+use crate::work::{HostFunction, Work};
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_uint, c_void};
 

@@ -4,11 +4,12 @@ use super::extension::find_host_memory;
 use super::{entry_points, read_from_client, read_list_from_client};
 use crate::allocations::HostRange;
 use crate::driver::{Driver, HOST_RANGES, driver};
-use crate::handles::Handle;
-use crate::launch::{Launch, copy_params};
+use crate::execution::issue;
+use crate::handle::Handle;
+use crate::launch::copy_params;
 use crate::module::Function;
 use crate::status::{Result, Status};
-use crate::work::{Work, issue};
+use crate::work::{Launch, Work};
 use std::ffi::{c_uint, c_void};
 
 /// `CUlaunchConfig`.

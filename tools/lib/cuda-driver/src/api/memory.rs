@@ -3,9 +3,10 @@
 use super::{entry_points, read_list_from_client, write_optional_to_client, write_to_client};
 use crate::allocations::MemoryKind;
 use crate::driver::{Driver, driver};
-use crate::handles::Handle;
+use crate::execution::issue;
+use crate::handle::Handle;
 use crate::status::{Result, Status};
-use crate::work::{Work, issue};
+use crate::work::Work;
 use std::ffi::{c_int, c_uint, c_void};
 
 /// Attributes of a pointer (`CUpointer_attribute`).
@@ -31,14 +32,14 @@ mod attribute {
 }
 
 /// `CU_MEMORYTYPE_HOST`.
-const MEMORY_TYPE_HOST: u64 = 1;
+const MEMORY_TYPE_HOST: u32 = 1;
 /// `CU_MEMORYTYPE_DEVICE`.
-const MEMORY_TYPE_DEVICE: u64 = 2;
+const MEMORY_TYPE_DEVICE: u32 = 2;
 /// `CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE`.
-const READ_WRITE: u64 = 3;
+const READ_WRITE: u32 = 3;
 
-/// Returns the value of an attribute of a pointer, and the size of the value in bytes.
-fn pointer_attribute(driver: &Driver, attribute: c_int, pointer: u64) -> Result<(u64, usize)> {
+/// Returns the value of an attribute of a pointer.
+fn pointer_attribute(driver: &Driver, attribute: c_int, pointer: u64) -> Result<AttributeValue> {
     use attribute::*;
     let tables = driver.tables();
     let host = crate::driver::HOST_RANGES.with_borrow(|host| {
@@ -51,27 +52,38 @@ fn pointer_attribute(driver: &Driver, attribute: c_int, pointer: u64) -> Result<
     };
     let is_host = matches!(kind, MemoryKind::Host | MemoryKind::Registered);
     Ok(match attribute {
-        CONTEXT => (driver.primary_context as u64, 8),
-        MEMORY_TYPE => (if is_host { MEMORY_TYPE_HOST } else { MEMORY_TYPE_DEVICE }, 4),
-        DEVICE_POINTER => (pointer, 8),
+        CONTEXT => AttributeValue::Wide(driver.primary_context as u64),
+        MEMORY_TYPE => AttributeValue::Narrow(if is_host { MEMORY_TYPE_HOST } else { MEMORY_TYPE_DEVICE }),
+        DEVICE_POINTER => AttributeValue::Wide(pointer),
         HOST_POINTER if kind == MemoryKind::Device => return Err(Status::InvalidValue.into()),
-        HOST_POINTER => (pointer, 8),
-        SYNC_MEMOPS => (0, 4),
-        BUFFER_ID => (serial, 8),
-        IS_MANAGED => (u64::from(kind == MemoryKind::Managed), 4),
-        DEVICE_ORDINAL | IS_LEGACY_IPC_CAPABLE | IS_GPU_DIRECT_RDMA_CAPABLE => (0, 4),
-        RANGE_START => (start, 8),
-        RANGE_SIZE => (size, 8),
-        MAPPED => (1, 4),
-        ALLOWED_HANDLE_TYPES | MEMPOOL_HANDLE => (0, 8),
-        ACCESS_FLAGS => (READ_WRITE, 4),
+        HOST_POINTER => AttributeValue::Wide(pointer),
+        SYNC_MEMOPS => AttributeValue::Narrow(0),
+        BUFFER_ID => AttributeValue::Wide(serial),
+        IS_MANAGED => AttributeValue::Narrow(u32::from(kind == MemoryKind::Managed)),
+        DEVICE_ORDINAL | IS_LEGACY_IPC_CAPABLE | IS_GPU_DIRECT_RDMA_CAPABLE => AttributeValue::Narrow(0),
+        RANGE_START => AttributeValue::Wide(start),
+        RANGE_SIZE => AttributeValue::Wide(size),
+        MAPPED => AttributeValue::Narrow(1),
+        ALLOWED_HANDLE_TYPES | MEMPOOL_HANDLE => AttributeValue::Wide(0),
+        ACCESS_FLAGS => AttributeValue::Narrow(READ_WRITE),
         _ => return Err(Status::InvalidValue.into()),
     })
 }
 
-/// Writes the value of an attribute of a pointer. `bytes` is the size of the value.
-fn write_attribute(place: *mut c_void, (value, bytes): (u64, usize)) -> Result<()> {
-    if bytes == 8 { write_to_client(place.cast(), value) } else { write_to_client(place.cast(), value as u32) }
+/// The value of an attribute of a pointer, with the size that CUDA documents for it.
+enum AttributeValue {
+    Narrow(u32),
+    Wide(u64),
+}
+
+impl AttributeValue {
+    /// Writes the value to memory of the client.
+    fn write(self, place: *mut c_void) -> Result<()> {
+        match self {
+            AttributeValue::Narrow(value) => write_to_client(place.cast(), value),
+            AttributeValue::Wide(value) => write_to_client(place.cast(), value),
+        }
+    }
 }
 
 /// Allocates memory of this kind, unless the allocations would exceed the memory of the device. Returns the address.
@@ -133,7 +145,7 @@ entry_points! {
         if pointer == 0 { Ok(()) } else { issue(driver()?, stream, Work::Free { address: pointer }) }
     }
     fn cuPointerGetAttribute(data: *mut c_void, attribute: c_int, pointer: u64) {
-        write_attribute(data, pointer_attribute(driver()?, attribute, pointer)?)
+        pointer_attribute(driver()?, attribute, pointer)?.write(data)
     }
     fn cuPointerGetAttributes(count: c_uint, attributes: *const c_int, data: *const *mut c_void, pointer: u64) {
         let driver = driver()?;
@@ -142,9 +154,10 @@ entry_points! {
             // For memory that the driver does not know, this entry point writes zeros, and -2 as the device ordinal. The single
             // query, `cuPointerGetAttribute`, returns an error instead.
             match pointer_attribute(driver, attribute, pointer) {
-                Ok(value) => write_attribute(place, value)?,
+                Ok(value) => value.write(place)?,
                 Err(_) if matches!(attribute, attribute::DEVICE_ORDINAL) => write_to_client(place.cast(), -2i32)?,
-                Err(_) => write_attribute(place, (0, if matches!(attribute, 2 | 6 | 8 | 10 | 13 | 15 | 16) { 4 } else { 8 }))?,
+                Err(_) if matches!(attribute, 2 | 6 | 8 | 10 | 13 | 15 | 16) => AttributeValue::Narrow(0).write(place)?,
+                Err(_) => AttributeValue::Wide(0).write(place)?,
             }
         }
         Ok(())

@@ -2,7 +2,8 @@
 
 use super::{entry_points, read_text_from_client, write_optional_to_client, write_to_client};
 use crate::driver::{Driver, driver};
-use crate::handles::{Handle, Object};
+use crate::handle::Handle;
+use crate::handles::Object;
 use crate::module::{Function, Library, read_image};
 use crate::status::{Result, Status};
 use std::ffi::{c_char, c_int, c_uint, c_void};

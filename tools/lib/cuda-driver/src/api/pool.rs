@@ -2,7 +2,8 @@
 
 use super::{entry_points, read_from_client, write_to_client};
 use crate::driver::driver;
-use crate::handles::{Handle, Object, Pool};
+use crate::handle::Handle;
+use crate::handles::{Object, Pool};
 use crate::status::{Result, Status};
 use std::ffi::{c_int, c_void};
 

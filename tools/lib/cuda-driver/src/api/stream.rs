@@ -2,10 +2,12 @@
 
 use super::{entry_points, read_from_client, write_optional_to_client, write_to_client};
 use crate::driver::{CAPTURE_MODE, Driver, driver};
+use crate::execution::issue;
 use crate::graph::Graph;
-use crate::handles::{Capture, Handle, Object, Stream};
+use crate::handle::Handle;
+use crate::handles::{Capture, Object, Stream};
 use crate::status::{Result, Status};
-use crate::work::{HostFunction, Work, issue};
+use crate::work::{HostFunction, Work};
 use std::ffi::{c_int, c_uint, c_void};
 
 /// `CU_STREAM_CAPTURE_STATUS_NONE`.

@@ -3,9 +3,10 @@
 
 use super::{entry_points, read_list_from_client};
 use crate::driver::{Driver, driver};
-use crate::handles::Handle;
+use crate::execution::issue;
+use crate::handle::Handle;
 use crate::status::{Result, Status};
-use crate::work::{WaitCondition, Work, issue};
+use crate::work::{WaitCondition, Work};
 use std::ffi::c_uint;
 
 /// Values of `CUstreamBatchMemOpType`.

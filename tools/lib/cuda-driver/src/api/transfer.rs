@@ -2,9 +2,10 @@
 
 use super::{entry_points, read_from_client};
 use crate::driver::{Driver, driver};
-use crate::handles::Handle;
+use crate::execution::{check_fill, check_rows, issue};
+use crate::handle::Handle;
 use crate::status::{Result, Status};
-use crate::work::{Work, check_fill, check_rows, issue};
+use crate::work::Work;
 use std::ffi::{c_uint, c_void};
 
 /// The legacy default stream, which the synchronous functions use.

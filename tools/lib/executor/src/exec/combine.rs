@@ -80,7 +80,7 @@ pub(crate) fn check_order<P: Program>(
         let (magnitudes, inner) = (fold::magnitudes(tile, dim), element_count(&tile.shape[dim + 1..]));
         let line_of = |at: usize| if scan.is_some() { at / (inner * line_length as usize) * inner + at % inner } else { at };
         let pairs = one.lanes().iter().zip(other.lanes().iter()).enumerate();
-        pairs.into_iter().all(|(at, (one, other))| within_rounding(scalar, one, other, (magnitudes[line_of(at)], line_length)))
+        pairs.into_iter().all(|(at, (one, other))| within_rounding(scalar, one, other, magnitudes[line_of(at)], line_length))
     };
     if !results.iter().zip(&reordered_results).zip(&tiles).all(agrees) {
         env.kernel_memory.report(Check::Order, loc, "the result depends on the order in which elements are combined".into());
@@ -90,7 +90,7 @@ pub(crate) fn check_order<P: Program>(
 
 /// Returns whether rounding explains the difference of two results that combine the same elements. `magnitudes` is the sum of the
 /// magnitudes of these elements, `count` their number.
-fn within_rounding(scalar: Scalar, one: u64, other: u64, (magnitudes, count): (f64, f64)) -> bool {
+fn within_rounding(scalar: Scalar, one: u64, other: u64, magnitudes: f64, count: f64) -> bool {
     if one == other || !scalar.is_float() {
         return one == other;
     }

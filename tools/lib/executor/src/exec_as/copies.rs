@@ -47,7 +47,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         }
         let ty = self.buffer_info(*buffer).elem.carrier();
         let transfer = GlobalTransfer { op, order: *order, distribution, addresses, ty, width: 1 };
-        self.copy_chunks(&transfer, *buffer, (bytes, *whole), 0..usize::MAX, env)?;
+        self.copy_chunks(&transfer, *buffer, bytes, *whole, 0..usize::MAX, env)?;
         Ok(end_access(None, env))
     }
 
@@ -89,7 +89,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         if self.copy_in_runs(&transfer, *buffer, slots_by_offset, &own_range, env)? {
             return Ok(end_access(None, env));
         }
-        self.copy_chunks(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), own_range, env)?;
+        self.copy_chunks(&transfer, *buffer, memory_bits(ty).div_ceil(8), true, own_range, env)?;
         Ok(end_access(None, env))
     }
 
@@ -116,7 +116,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             let transfer = GlobalTransfer { op, order: *order, distribution, addresses, ty, width: 1 };
             self.hazards(env).shared.select_half(half_rank != rank);
             let copied = match self.copy_in_runs(&transfer, *buffer, slots_by_offset, &(0..usize::MAX), env) {
-                Ok(false) => self.copy_chunks(&transfer, *buffer, (memory_bits(ty).div_ceil(8), true), 0..usize::MAX, env),
+                Ok(false) => self.copy_chunks(&transfer, *buffer, memory_bits(ty).div_ceil(8), true, 0..usize::MAX, env),
                 result => result.map(|_| ()),
             };
             self.hazards(env).shared.select_half(false);
@@ -180,7 +180,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         let addresses = self.pointer_addresses(op, *ptr, *ptr, *mask, env)?;
         let ty = self.buffer_info(*buffer).elem.carrier();
         let transfer = GlobalTransfer { op, order: *order, distribution: self.distribution(*ptr), addresses, ty, width: 1 };
-        self.copy_chunks(&transfer, *buffer, (bytes, true), 0..usize::MAX, env)?;
+        self.copy_chunks(&transfer, *buffer, bytes, true, 0..usize::MAX, env)?;
         Ok(end_access(None, env))
     }
 
@@ -252,7 +252,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         &self,
         transfer: &GlobalTransfer<'_>,
         buffer: Buffer,
-        (bytes, whole): (u32, bool),
+        bytes: u32,
+        whole: bool,
         part: Range<usize>,
         env: &mut Env<'_>,
     ) -> Result<()> {

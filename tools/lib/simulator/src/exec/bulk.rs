@@ -6,6 +6,7 @@ use crate::decode::SHARED_BASE;
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
 use crate::lanes::lanes_of;
+use crate::location::SharedLocation;
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::pending::{Action, Pending};
 use crate::program::{Address, AtomOp, BulkCopySpace, BulkOp, RegSlot, Space};
@@ -21,9 +22,9 @@ use ptx::Type;
 pub(crate) struct BulkLoad {
     from: Source,
     /// The destinations: the rank of a CTA, and an address in its shared memory. A multicast writes the same data to several CTAs.
-    to: Vec<(usize, u32)>,
+    to: Vec<SharedLocation>,
     /// For each destination, the mbarrier that the copy signals: the rank of its CTA, and its address.
-    barriers: Vec<(usize, u32)>,
+    barriers: Vec<SharedLocation>,
     bytes: u32,
     /// For each destination, the time of the issue in the happens-before analysis.
     issue_times: Vec<u32>,
@@ -37,7 +38,7 @@ enum Source {
     /// An address in global memory.
     Global(u64),
     /// The rank of a CTA, and an address in its shared memory.
-    Shared((usize, u32)),
+    Shared(SharedLocation),
 }
 
 /// A bulk copy from shared memory to global memory in flight.
@@ -76,7 +77,7 @@ struct TmaTile {
 impl BulkLoad {
     /// Returns the ranks of the CTAs whose mbarriers the copy signals.
     pub(crate) fn barrier_ctas(&self) -> impl Iterator<Item = usize> {
-        self.barriers.iter().map(|(cta, _)| *cta)
+        self.barriers.iter().map(|barrier| barrier.cta)
     }
 }
 
@@ -169,14 +170,17 @@ impl Machine<'_> {
         let aligned_shared_location = |cluster: &Cluster, address: u64| {
             let location = shared_location(cluster, cta, address as u32)?;
             let align = if op.tensor { 128 } else { 16 };
-            match location.1 % align {
+            match location.address % align {
                 0 => Ok(location),
-                _ => Err(Fault::new("SIM011", format!("a copy's shared address {:#x} is not a multiple of {align}", location.1))),
+                _ => Err(Fault::new(
+                    "SIM011",
+                    format!("a copy's shared address {:#x} is not a multiple of {align}", location.address),
+                )),
             }
         };
         if op.from_space == BulkCopySpace::Shared && op.to_space == BulkCopySpace::Global {
             let from = aligned_shared_location(cluster, lane_address(warp, op.from))?;
-            if from.0 != cta {
+            if from.cta != cta {
                 return Err(Fault::new("SIM071", "a copy reads the shared memory of another CTA"));
             }
             let to = match tma_tile {
@@ -186,13 +190,13 @@ impl Machine<'_> {
             self.record_bulk_copy(false, bytes, to.global_ranges(bytes), &[]);
             let cta_state = &mut cluster.ctas[cta];
             // A proxy fence must precede the issue of the copy, so the check takes place here and not when the copy completes.
-            cta_state.shared.read_async(from.1, bytes, actor, &cta_state.proxy_fence_times)?;
-            cluster.happens_before.check_read(actor, cta, from.1, bytes)?;
+            cta_state.shared.read_async(from.address, bytes, actor, &cta_state.proxy_fence_times)?;
+            cluster.happens_before.check_read(actor, cta, from.address, bytes)?;
             if self.options.delivery == Delivery::Late {
-                cluster.ctas[cta].shared.mark_async_read(from.1, bytes, true)?;
+                cluster.ctas[cta].shared.mark_async_read(from.address, bytes, true)?;
             }
             let group = warp.bulk_groups;
-            let store = BulkStore { cta, warp: warp.index, group, from: from.1, bytes, to, reduce: op.reduce, data: None };
+            let store = BulkStore { cta, warp: warp.index, group, from: from.address, bytes, to, reduce: op.reduce, data: None };
             return self.submit(cluster, Pending { actor, action: Action::Store(store) });
         }
         let to = aligned_shared_location(cluster, lane_address(warp, op.to))?;
@@ -209,12 +213,12 @@ impl Machine<'_> {
             }
             // With `.cta_group::2`, the barrier of each destination is in the destination's CTA pair: in the even CTA of the pair
             // if the barrier operand is in an even CTA, otherwise in the odd CTA.
-            let barrier_of = |rank: usize| if op.cta_pair { (rank & !1) | barrier.0 & 1 } else { rank };
-            let barriers = ranks.iter().map(|&rank| (barrier_of(rank), barrier.1)).collect();
-            (ranks.iter().map(|&rank| (rank, to.1)).collect(), barriers)
+            let barrier_of = |rank: usize| if op.cta_pair { (rank & !1) | barrier.cta & 1 } else { rank };
+            let barriers = ranks.iter().map(|&rank| SharedLocation { cta: barrier_of(rank), address: barrier.address }).collect();
+            (ranks.iter().map(|&rank| SharedLocation { cta: rank, address: to.address }).collect(), barriers)
         } else {
-            if to.0 != barrier.0 && (!op.cta_pair || to.0 / 2 != barrier.0 / 2) {
-                let message = format!("a copy to CTA {} signals a barrier of CTA {} that is not its pair", to.0, barrier.0);
+            if to.cta != barrier.cta && (!op.cta_pair || to.cta / 2 != barrier.cta / 2) {
+                let message = format!("a copy to CTA {} signals a barrier of CTA {} that is not its pair", to.cta, barrier.cta);
                 return Err(Fault::new("SIM071", message));
             }
             (vec![to], vec![barrier])
@@ -224,9 +228,9 @@ impl Machine<'_> {
             (None, BulkCopySpace::Global) => Source::Global(lane_address(warp, op.from)),
             (None, BulkCopySpace::Shared) => {
                 let location = aligned_shared_location(cluster, lane_address(warp, op.from))?;
-                let cta_state = &cluster.ctas[location.0];
-                cta_state.shared.read_async(location.1, bytes, actor, &cta_state.proxy_fence_times)?;
-                cluster.happens_before.check_read(actor, location.0, location.1, bytes)?;
+                let cta_state = &cluster.ctas[location.cta];
+                cta_state.shared.read_async(location.address, bytes, actor, &cta_state.proxy_fence_times)?;
+                cluster.happens_before.check_read(actor, location.cta, location.address, bytes)?;
                 Source::Shared(location)
             }
         };
@@ -235,7 +239,7 @@ impl Machine<'_> {
             cluster.mbarrier(barrier)?;
         }
         self.record_bulk_copy(true, bytes, from.global_ranges(bytes), &barriers);
-        for &(cta, address) in &to {
+        for &SharedLocation { cta, address } in &to {
             let cta_state = &mut cluster.ctas[cta];
             cta_state.shared.check_async_write(address, bytes, actor, &cta_state.proxy_fence_times)?;
             if self.options.delivery == Delivery::Late {
@@ -243,7 +247,7 @@ impl Machine<'_> {
             }
         }
         let mut issue_times = Vec::new();
-        for &(cta, address) in &to {
+        for &SharedLocation { cta, address } in &to {
             issue_times.push(cluster.happens_before.check_write(actor, cta, address, bytes)?);
         }
         let load = BulkLoad { from, to, barriers, bytes, issue_times };
@@ -294,9 +298,11 @@ impl Machine<'_> {
                 }
             }
             Source::Global(address) => data.copy_from_slice(self.global.read(*address, load.bytes as usize)?),
-            Source::Shared((cta, address)) => data.copy_from_slice(cluster.ctas[*cta].shared.peek(*address, load.bytes)?),
+            Source::Shared(SharedLocation { cta, address }) => {
+                data.copy_from_slice(cluster.ctas[*cta].shared.peek(*address, load.bytes)?)
+            }
         }
-        for &(cta, address) in &load.to {
+        for &SharedLocation { cta, address } in &load.to {
             let shared = &mut cluster.ctas[cta].shared;
             if self.options.delivery == Delivery::Late {
                 shared.mark_async_write(address, load.bytes, false)?;

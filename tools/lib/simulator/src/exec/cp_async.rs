@@ -5,6 +5,7 @@ use super::memory::{checked_lane_addresses, shared_location};
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
 use crate::lanes::{WARP_SIZE, lanes_of};
+use crate::location::SharedLocation;
 use crate::machine::{Cluster, Delivery, Machine};
 use crate::pending::{Action, Pending, QUEUE_CAPACITY};
 use crate::program::{Address, RegSlot, Space};
@@ -18,7 +19,7 @@ pub(crate) struct AsyncCopy {
     /// The number of the commit group to which the copy belongs, counted per lane.
     group: u32,
     /// The rank of the destination CTA, and the address in its shared memory.
-    to: (usize, u32),
+    to: SharedLocation,
     from: u64,
     bytes: u32,
     /// Number of bytes to read. The copy writes zeros to the remaining bytes of the destination.
@@ -74,12 +75,12 @@ impl Machine<'_> {
                 return Err(Fault::new("SIM013", format!("a copy of {bytes} bytes reads {src_size}")).lanes(1 << lane));
             }
             let to = shared_location(cluster, cta, destinations[lane] as u32)?;
-            cluster.happens_before.check_write(actor, to.0, to.1, bytes).map_err(|fault| fault.lanes(1 << lane))?;
+            cluster.happens_before.check_write(actor, to.cta, to.address, bytes).map_err(|fault| fault.lanes(1 << lane))?;
             let copy = AsyncCopy { lane, group: warp.copies.committed_groups[lane], to, from: sources[lane], bytes, src_size };
             if self.options.delivery == Delivery::Early {
                 self.perform_copy(cluster, &copy, warp.index).map_err(|fault| fault.lanes(1 << lane))?;
             } else {
-                cluster.ctas[to.0].shared.mark_async_write(to.1, bytes, true).map_err(|fault| fault.lanes(1 << lane))?;
+                cluster.ctas[to.cta].shared.mark_async_write(to.address, bytes, true).map_err(|fault| fault.lanes(1 << lane))?;
                 warp.copies.in_flight.push(copy);
             }
         }
@@ -95,12 +96,12 @@ impl Machine<'_> {
         if copy.src_size > 0 {
             data[..copy.src_size as usize].copy_from_slice(self.global.read(copy.from, copy.src_size as usize)?);
         }
-        cluster.ctas[copy.to.0].shared.write_copy(copy.to.1, &data[..copy.bytes as usize], warp)
+        cluster.ctas[copy.to.cta].shared.write_copy(copy.to.address, &data[..copy.bytes as usize], warp)
     }
     /// Completes copies in flight.
     fn complete_copies(&mut self, cluster: &mut Cluster, copies: &[AsyncCopy], warp: usize) -> Result<()> {
         for copy in copies {
-            cluster.ctas[copy.to.0].shared.mark_async_write(copy.to.1, copy.bytes, false)?;
+            cluster.ctas[copy.to.cta].shared.mark_async_write(copy.to.address, copy.bytes, false)?;
             self.perform_copy(cluster, copy, warp).map_err(|fault| fault.lanes(1 << copy.lane))?;
         }
         Ok(())
@@ -134,7 +135,7 @@ impl Machine<'_> {
         for lane in lanes_of(mask) {
             let barrier = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
             cluster.check_mbarrier_use(barrier, actor).map_err(|fault| fault.lanes(1 << lane))?;
-            self.record_event(|| Event::CopyArrive { bar: (barrier.0 as u8, barrier.1), count: 1, increment });
+            self.record_event(|| Event::CopyArrive { bar: (barrier.cta as u8, barrier.address), count: 1, increment });
             if increment {
                 cluster.mbarrier(barrier)?.add_arrival();
             }
@@ -153,7 +154,7 @@ impl Machine<'_> {
         &mut self,
         cluster: &mut Cluster,
         copies: &[AsyncCopy],
-        barrier: (usize, u32),
+        barrier: SharedLocation,
         actor: Actor,
     ) -> Result<()> {
         self.complete_copies(cluster, copies, actor.warp)?;

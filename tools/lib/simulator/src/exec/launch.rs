@@ -7,6 +7,7 @@ use crate::decode::CANCELED;
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
 use crate::lanes::lanes_of;
+use crate::location::SharedLocation;
 use crate::machine::{Cluster, Machine};
 use crate::pending::{Action, Pending};
 use crate::program::{Address, RegSlot, Space, TensorMapField};
@@ -35,15 +36,16 @@ impl Machine<'_> {
         cta: usize,
         warp: &mut Warp,
         mask: u32,
-        (response, barrier): (Address, Address),
+        response: Address,
+        barrier: Address,
         multicast: bool,
     ) -> Result<Flow> {
         let lane_addresses = checked_lane_addresses(warp, mask, response, Space::SharedCta, 16)?;
         let barriers = checked_lane_addresses(warp, mask, barrier, Space::SharedCta, 8)?;
         let actor = self.actor(cta, warp);
         for lane in lanes_of(mask) {
-            let (_, address) = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
-            let (_, barrier) = shared_location(cluster, cta, barriers[lane] as u32)?;
+            let address = shared_location(cluster, cta, lane_addresses[lane] as u32)?.address;
+            let barrier = shared_location(cluster, cta, barriers[lane] as u32)?.address;
             let to: Vec<usize> = if multicast { (0..cluster.ctas.len()).collect() } else { vec![cta] };
             let stolen = self.unlaunched.next();
             let [x, y, z] = stolen.unwrap_or_default();
@@ -55,8 +57,9 @@ impl Machine<'_> {
             bytes[8..].copy_from_slice(&high.to_le_bytes());
             for &cta in &to {
                 self.record_event(|| Event::Complete { bar: (cta as u8, barrier), bytes: 16 });
-                cluster.check_mbarrier_use((cta, barrier), actor).map_err(|fault| fault.lanes(1 << lane))?;
-                cluster.mbarrier((cta, barrier))?;
+                let location = SharedLocation { cta, address: barrier };
+                cluster.check_mbarrier_use(location, actor).map_err(|fault| fault.lanes(1 << lane))?;
+                cluster.mbarrier(location)?;
                 let cta_state = &mut cluster.ctas[cta];
                 cta_state
                     .shared
@@ -73,8 +76,9 @@ impl Machine<'_> {
     pub(crate) fn perform_response(&mut self, cluster: &mut Cluster, response: &ClcResponse, actor: Actor) -> Result<()> {
         for &cta in &response.to {
             cluster.ctas[cta].shared.write_async(response.address, &response.bytes)?;
-            cluster.happens_before.arrive_at_mbarrier(actor, (cta, response.barrier));
-            cluster.complete_bytes((cta, response.barrier), 16)?;
+            let barrier = SharedLocation { cta, address: response.barrier };
+            cluster.happens_before.arrive_at_mbarrier(actor, barrier);
+            cluster.complete_bytes(barrier, 16)?;
         }
         Ok(())
     }
@@ -93,7 +97,7 @@ impl Machine<'_> {
         let to = checked_lane_addresses(warp, mask, to, Space::Global, 128)?;
         let from = checked_lane_addresses(warp, mask, from, Space::SharedCta, 128)?;
         let Some(lane) = lanes_of(mask).next() else { return Ok(()) };
-        let (cta, offset) = shared_location(cluster, cta, from[lane] as u32)?;
+        let SharedLocation { cta, address: offset } = shared_location(cluster, cta, from[lane] as u32)?;
         let map = cluster.ctas[cta].shared.peek(offset, 128)?;
         self.global.write(to[lane], map)
     }

@@ -6,6 +6,7 @@ use super::{Flow, check_defined, wait_for_missing_lanes};
 use crate::fault::{Fault, Result};
 use crate::fragment;
 use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE};
+use crate::location::SharedLocation;
 use crate::machine::{Cluster, Machine};
 use crate::program::{Address, MatrixShape, RegSlot, Space};
 use crate::warp::Warp;
@@ -82,7 +83,7 @@ impl Machine<'_> {
             let mut undefined = [false; 16];
             for row in 0..shape.rows() {
                 let lane = matrix * shape.rows() + row;
-                let (cta, offset) = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
+                let SharedLocation { cta, address: offset } = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
                 cluster.happens_before.check_read(actor, cta, offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
                 let shared = &cluster.ctas[cta].shared;
                 let data = shared.read(offset, 16).map_err(|fault| fault.lanes(1 << lane))?;
@@ -146,7 +147,7 @@ impl Machine<'_> {
             }
             for (row, data) in rows.iter().enumerate().take(shape.rows()) {
                 let lane = matrix * shape.rows() + row;
-                let (cta, offset) = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
+                let SharedLocation { cta, address: offset } = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
                 let data = &data[..shape.row_bytes() as usize];
                 let with_lane = |fault: Box<Fault>| fault.lanes(1 << lane);
                 let before = cluster.ctas[cta].shared.peek(offset, shape.row_bytes()).map_err(with_lane)?;

@@ -5,6 +5,7 @@ use super::{Flow, check_defined};
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
 use crate::lanes::{Lanes, WARP_SIZE, lanes_of};
+use crate::location::SharedLocation;
 use crate::machine::{Cluster, Delivery, ExecutionMode, Machine};
 use crate::program::{Address, MbarrierOp, RegSlot, Space};
 use crate::record::Event;
@@ -48,40 +49,41 @@ impl Mbarrier {
 
 impl Cluster {
     /// Returns the mbarrier at an address of a CTA.
-    pub(crate) fn mbarrier(&mut self, (cta, address): (usize, u32)) -> Result<&mut Mbarrier> {
-        let missing = || Fault::new("SIM053", format!("there is no initialised mbarrier at {address:#x}"));
-        self.ctas[cta].mbarriers.get_mut(&address).ok_or_else(missing)
+    pub(crate) fn mbarrier(&mut self, location: SharedLocation) -> Result<&mut Mbarrier> {
+        let missing = || Fault::new("SIM053", format!("there is no initialised mbarrier at {:#x}", location.address));
+        self.ctas[location.cta].mbarriers.get_mut(&location.address).ok_or_else(missing)
     }
     /// Counts arrivals at an mbarrier, and completes the phase if no arrivals and no bytes are missing.
-    pub(crate) fn arrive(&mut self, location: (usize, u32), count: u32, actor: Actor) -> Result<()> {
+    pub(crate) fn arrive(&mut self, location: SharedLocation, count: u32, actor: Actor) -> Result<()> {
         self.happens_before.arrive_at_mbarrier(actor, location);
         let barrier = self.mbarrier(location)?;
         let Some(pending) = barrier.pending.checked_sub(count) else {
-            let message = format!("{count} arrivals at the mbarrier at {:#x}, which waits for {}", location.1, barrier.pending);
+            let message =
+                format!("{count} arrivals at the mbarrier at {:#x}, which waits for {}", location.address, barrier.pending);
             return Err(Fault::new("SIM054", message).note(format!("the barrier has {}", barrier.describe())));
         };
         barrier.pending = pending;
         self.try_complete_phase(location)
     }
     /// Executes `complete_tx`: subtracts arrived bytes from the bytes that the current phase expects.
-    pub(crate) fn complete_bytes(&mut self, location: (usize, u32), bytes: u32) -> Result<()> {
+    pub(crate) fn complete_bytes(&mut self, location: SharedLocation, bytes: u32) -> Result<()> {
         let barrier = self.mbarrier(location)?;
         barrier.tx_count -= i64::from(bytes);
         self.try_complete_phase(location)
     }
     /// Checks that the use of an mbarrier is ordered after its initialisation.
-    pub(crate) fn check_mbarrier_use(&mut self, location: (usize, u32), actor: Actor) -> Result<()> {
+    pub(crate) fn check_mbarrier_use(&mut self, location: SharedLocation, actor: Actor) -> Result<()> {
         self.happens_before.check_mbarrier_use(actor, location)
     }
     /// Completes the phase of an mbarrier if no arrivals and no bytes are missing.
-    fn try_complete_phase(&mut self, location: (usize, u32)) -> Result<()> {
+    fn try_complete_phase(&mut self, location: SharedLocation) -> Result<()> {
         if self.mbarrier(location)?.try_complete_phase() {
             self.happens_before.complete_phase(location);
         }
         Ok(())
     }
     /// Executes `expect_tx`: adds bytes that the current phase of an mbarrier expects.
-    fn expect_bytes(&mut self, location: (usize, u32), bytes: u32) -> Result<()> {
+    fn expect_bytes(&mut self, location: SharedLocation, bytes: u32) -> Result<()> {
         let barrier = self.mbarrier(location)?;
         barrier.tx_count += i64::from(bytes);
         self.try_complete_phase(location)
@@ -112,7 +114,7 @@ impl Machine<'_> {
             let value = operand[lane] as u32;
             let location = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
             let with_lane = |fault: Box<Fault>| fault.lanes(1 << lane);
-            let bar = (location.0 as u8, location.1);
+            let bar = (location.cta as u8, location.address);
             if !matches!(op, MbarrierOp::Init | MbarrierOp::Invalidate) {
                 cluster.check_mbarrier_use(location, actor).map_err(with_lane)?;
             }
@@ -125,14 +127,14 @@ impl Machine<'_> {
                     }
                     self.record_event(|| Event::Init { bar, count: value });
                     // This write only checks that the mbarrier is in bounds of shared memory.
-                    cluster.ctas[location.0].shared.write_async(location.1, &[0; 8])?;
-                    cluster.happens_before.check_write(actor, location.0, location.1, 8).map_err(with_lane)?;
+                    cluster.ctas[location.cta].shared.write_async(location.address, &[0; 8])?;
+                    cluster.happens_before.check_write(actor, location.cta, location.address, 8).map_err(with_lane)?;
                     let barrier = Mbarrier { expected: value, pending: value, ..Mbarrier::default() };
-                    cluster.ctas[location.0].mbarriers.insert(location.1, barrier);
+                    cluster.ctas[location.cta].mbarriers.insert(location.address, barrier);
                 }
                 MbarrierOp::Invalidate => {
                     // NVIDIA's compiler also invalidates barriers that were never initialised.
-                    cluster.ctas[location.0].mbarriers.remove(&location.1);
+                    cluster.ctas[location.cta].mbarriers.remove(&location.address);
                 }
                 MbarrierOp::Arrive { drop } => {
                     self.record_event(|| Event::Arrive { bar, count: value.saturating_mul(count) });

@@ -4,6 +4,7 @@ use super::check_defined;
 use crate::decode::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP_SIZE, lanes_of};
+use crate::location::SharedLocation;
 use crate::machine::{Cluster, Cta, Machine};
 use crate::program::{Address, AtomOp, ElementConversion, RegSlot, Space};
 use crate::warp::Warp;
@@ -38,13 +39,13 @@ pub(crate) fn map_to_cta(address: u64, rank: u64) -> u64 {
 }
 
 /// Decodes a 32-bit shared address into the rank of its CTA and the address in the shared memory of this CTA.
-pub(crate) fn shared_location(cluster: &Cluster, cta: usize, address: u32) -> Result<(usize, u32)> {
+pub(crate) fn shared_location(cluster: &Cluster, cta: usize, address: u32) -> Result<SharedLocation> {
     let offset = address & ((1 << CLUSTER_SHIFT) - 1);
     match (address >> CLUSTER_SHIFT) as usize {
         rank if rank != cta && cluster.ctas.get(rank).is_some_and(Cta::is_done) => {
             Err(Fault::new("SIM014", format!("shared address {address:#x} is in CTA {rank} of the cluster, which has ended")))
         }
-        rank if rank < cluster.ctas.len() => Ok((rank, offset)),
+        rank if rank < cluster.ctas.len() => Ok(SharedLocation { cta: rank, address: offset }),
         _ => Err(Fault::new("SIM010", format!("shared address {address:#x} is in no CTA of the cluster"))),
     }
 }
@@ -54,7 +55,7 @@ pub(crate) fn memory_location(cluster: &Cluster, cta: usize, space: Space, addre
     Ok(match space {
         Space::Global => MemoryLocation::Global(address),
         Space::SharedCta | Space::SharedCluster => {
-            let (cta, offset) = shared_location(cluster, cta, address as u32)?;
+            let SharedLocation { cta, address: offset } = shared_location(cluster, cta, address as u32)?;
             MemoryLocation::Shared(cta, offset)
         }
         Space::Local => MemoryLocation::Local(address as u32),
@@ -197,8 +198,10 @@ impl Machine<'_> {
         cta: usize,
         warp: &mut Warp,
         mask: u32,
-        (space, address): (Space, Address),
-        (op, ty): (AtomOp, Type),
+        space: Space,
+        address: Address,
+        op: AtomOp,
+        ty: Type,
         src: &[RegSlot],
         old_value_dst: RegSlot,
     ) -> Result<()> {

@@ -113,7 +113,7 @@ impl Machine<'_> {
                 self.execute_atomic(cluster, cta, warp, mask, *space, *op, *ty, *dst, *src, *address)?;
             }
             Op::MultimemReduce { space, op, ty, src, old_value_dst, address } => {
-                self.multimem_reduce(cluster, cta, warp, mask, (*space, *address), (*op, *ty), src, *old_value_dst)?;
+                self.multimem_reduce(cluster, cta, warp, mask, *space, *address, *op, *ty, src, *old_value_dst)?;
             }
             Op::Barrier(op) => return self.execute_barrier(cluster, cta, warp, split, op, mask),
             Op::ClusterBarrier { is_arrival } => return self.execute_cluster_barrier(cluster, cta, warp, *is_arrival, mask),
@@ -133,7 +133,7 @@ impl Machine<'_> {
                 self.copy_async(cluster, cta, warp, mask, *bytes, *to, *from, *src_size)?
             }
             Op::CancelLaunch { response, barrier, multicast } => {
-                return self.cancel_launch(cluster, cta, warp, mask, (*response, *barrier), *multicast);
+                return self.cancel_launch(cluster, cta, warp, mask, *response, *barrier, *multicast);
             }
             Op::CopyTensorMap { to, from } => self.copy_tensor_map(cluster, cta, warp, mask, *to, *from)?,
             Op::ReplaceTensorMapField { space, address, field, value } => {

@@ -7,6 +7,7 @@ use crate::descriptor::{Descriptor, Major};
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
 use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE, lanes_of};
+use crate::location::SharedLocation;
 use crate::machine::{Cluster, Cta, Delivery, Machine, Races};
 use crate::pending::{Action, Pending};
 use crate::program::{Address, Op, RegSlot, Space, Tcgen05CopyShape};
@@ -104,7 +105,7 @@ impl Machine<'_> {
                                 let message = format!("a commit to CTAs {ranks:#x} of a cluster of {}", cluster.ctas.len());
                                 return Err(Fault::new("SIM071", message).lanes(1 << lane));
                             }
-                            lanes_of(ranks).map(|rank| (rank, location.1)).collect()
+                            lanes_of(ranks).map(|rank| SharedLocation { cta: rank, address: location.address }).collect()
                         }
                     };
                     self.record_commit(&barriers);
@@ -135,7 +136,7 @@ impl Machine<'_> {
         }
         let columns = uniform_value(warp, columns, "a size")?;
         let lane_addresses = checked_lane_addresses(warp, mask, address, Space::SharedCta, 4)?;
-        let (_, result) = shared_location(cluster, cta, lane_addresses[0] as u32)?;
+        let result = shared_location(cluster, cta, lane_addresses[0] as u32)?.address;
         let cta_state = &mut cluster.ctas[cta];
         let Some(start) = cta_state.tmem.allocate(columns)? else {
             return Ok(Flow::Wait(Wait::Asynchronous { awaited: "free columns of tensor memory" }));

@@ -3,7 +3,7 @@
 //! MMAs, copies to tensor memory and commits of a CTA complete in issue order.
 
 use super::check_defined;
-use crate::descriptor::{Descriptor, Major, read_matrix};
+use crate::descriptor::{Descriptor, Major, MatrixExtents, read_matrix};
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
 use crate::machine::{Cluster, Cta, Delivery, ExecutionMode, Machine};
@@ -238,7 +238,7 @@ impl Machine<'_> {
         for (half, cta) in ctas.clone().enumerate() {
             let start = half * columns;
             let source = SharedMemoryReader { cta: &cluster.ctas[cta], index: cta, order: &mut cluster.happens_before, actor };
-            mma.read_shared(source, mma.b, idesc.b, (columns, idesc.transpose_b), |column, k, value| {
+            mma.read_shared(source, mma.b, idesc.b, columns, idesc.transpose_b, |column, k, value| {
                 b[k * idesc.n + start + column] = value;
             })?;
             if let Some((_, scales)) = mma.scales {
@@ -345,7 +345,8 @@ impl IssuedTcgen05Mma {
         source: SharedMemoryReader,
         descriptor: u64,
         elements: ElementFormat,
-        (mn, transposed): (usize, bool),
+        mn: usize,
+        transposed: bool,
         mut put: impl FnMut(usize, usize, f64),
     ) -> Result<()> {
         let descriptor = Descriptor::decode_tcgen05(descriptor)?;
@@ -360,7 +361,9 @@ impl IssuedTcgen05Mma {
         let k = self.idesc.k;
         if elements.width >= 8 && elements.per_chunk * elements.width as usize == 128 {
             let bytes = elements.width as usize / 8;
-            return read_matrix(descriptor, major, (mn, k, bytes), read, |mn, k, bits| put(mn, k, value(bits)));
+            return read_matrix(descriptor, major, MatrixExtents { mn, k, element_bytes: bytes }, read, |mn, k, bits| {
+                put(mn, k, value(bits))
+            });
         }
         if transposed {
             return Err(Fault::unsupported("operands of fewer than 8 bits that are transposed"));
@@ -412,7 +415,7 @@ impl IssuedTcgen05Mma {
         match self.a {
             OperandA::Shared(descriptor) => {
                 let source = SharedMemoryReader { cta: &cluster.ctas[index], index, order: &mut cluster.happens_before, actor };
-                self.read_shared(source, descriptor, idesc.a, (rows, idesc.transpose_a), |row, at, value| a[row * k + at] = value)?;
+                self.read_shared(source, descriptor, idesc.a, rows, idesc.transpose_a, |row, at, value| a[row * k + at] = value)?;
             }
             OperandA::Tensor(address) => {
                 let cta = &cluster.ctas[index];

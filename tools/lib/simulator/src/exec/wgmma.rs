@@ -6,7 +6,7 @@
 use super::matrix::require_whole_warp;
 use super::register_copies::{destinations, execute_copy};
 use super::{Flow, check_defined};
-use crate::descriptor::{Descriptor, Major, read_matrix};
+use crate::descriptor::{Descriptor, Major, MatrixExtents, read_matrix};
 use crate::fault::{Fault, Result};
 use crate::fragment;
 use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE};
@@ -277,9 +277,15 @@ impl Machine<'_> {
         }
         let mut b = vec![0.0; k * n];
         let major = if op.transpose_b { Major::Mn } else { Major::K };
-        read_matrix(Descriptor::decode_wgmma(issued.b)?, major, (n, k, bytes), read, |column, row, bits| {
-            b[row * n + column] = op.b_value(bits);
-        })?;
+        read_matrix(
+            Descriptor::decode_wgmma(issued.b)?,
+            major,
+            MatrixExtents { mn: n, k, element_bytes: bytes },
+            read,
+            |column, row, bits| {
+                b[row * n + column] = op.b_value(bits);
+            },
+        )?;
         if op.negate_a != op.negate_b {
             a.iter_mut().for_each(|value| *value = -*value);
         }

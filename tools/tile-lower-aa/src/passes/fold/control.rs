@@ -22,7 +22,7 @@ pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, cond: Value, then: Region, oth
     if let Some(Core::Binary { kind: Binary::Xor, lhs, rhs }) = edit.defining_core(cond)
         && edit.splat_bits(rhs) == Some(1)
     {
-        edit.replace_op(op, Core::If { cond: lhs, then: otherwise, otherwise: then });
+        edit.replace_op(op, Core::new_if(lhs, [otherwise, then]));
         return;
     }
     if let [Some(yes), Some(no)] = blocks.map(|block| yielded_values(edit, block)) {

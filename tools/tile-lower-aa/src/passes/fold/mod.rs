@@ -51,8 +51,8 @@ fn fold_op(edit: &mut Edit<'_>, op: OpId) {
         memory::fold(edit, op, kind);
         return;
     };
-    if let Core::If { cond, then, otherwise } = core {
-        control::fold(edit, op, cond, then, otherwise);
+    if let Some(branch) = core.as_if() {
+        control::fold(edit, op, branch.cond, branch.then, branch.otherwise);
         return;
     }
     let [result] = edit.function.body.ops[op].results[..] else { return };

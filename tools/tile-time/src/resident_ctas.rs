@@ -1,0 +1,33 @@
+//! Occupancy: the number of CTAs that an SM holds at the same time.
+
+use perf_model::Machine;
+
+/// Sub-partitions of an SM. Each has a quarter of the registers and runs every fourth warp.
+const SUB_PARTITIONS: f64 = 4.0;
+/// Minimum shared memory of a CTA in bytes: the part that CUDA reserves.
+const RESERVED_SHARED_BYTES: f64 = 1024.0;
+
+/// Returns the number of CTAs that an SM holds, and the limiting resource. `tmem_columns` is the TMEM allocation of a CTA, and
+/// `sm_tmem_columns` the TMEM of an SM.
+pub(crate) fn occupancy(
+    threads: u32,
+    shared_bytes: f64,
+    registers: u32,
+    tmem_columns: u32,
+    sm_tmem_columns: u32,
+    machine: &Machine,
+) -> (usize, &'static str) {
+    let chip = &machine.chip;
+    let warps = f64::from(threads.div_ceil(32));
+    let registers = (f64::from(registers.max(1)) / 8.0).ceil() * 8.0;
+    let limits = [
+        (chip.ctas, "the number of CTAs"),
+        ((chip.warps / warps).floor(), "the number of warps"),
+        ((chip.shared * 1024.0 / (shared_bytes.max(RESERVED_SHARED_BYTES))).floor(), "shared memory"),
+        (((chip.registers / SUB_PARTITIONS / 32.0 / registers).floor() * SUB_PARTITIONS / warps).floor(), "registers"),
+        // A CTA that finds no free TMEM columns waits until another CTA frees them.
+        (f64::from(sm_tmem_columns.checked_div(tmem_columns).unwrap_or(u32::MAX)), "tensor memory"),
+    ];
+    let (count, limit) = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((1.0, "registers"));
+    ((count as usize).max(1), limit)
+}
