@@ -46,7 +46,7 @@ fn an_exhaustive_search_ranks_all_combinations() {
     ran.ok("tile-tune");
     let records = records(&results);
     assert_eq!(records.len(), 9);
-    // Each recorded time is what the two tools predict.
+    // `tile-tune` must record the same time as a separate run of `tileiras` and `tile-time` with the same options.
     let mut fastest = f64::INFINITY;
     for record in &records {
         let options: Vec<&str> = record["options"].as_array().unwrap().iter().map(|option| option.as_str().unwrap()).collect();

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_comments_and_phrases_across_lines_are_refused() {
+    fn refused_words_are_found_in_identifiers_in_comments_and_across_lines() {
         assert_eq!(
             refused_phrases("a.rs", "let tma_boxes = 1; // the copy\n// engine\nfn f(x: AgentId) {}"),
             ["boxes", "copy engine", "agent"]

@@ -196,7 +196,7 @@ impl Matmul {
             let space = if info.space == Space::Tensor { ", space: tensor" } else { "" };
             let shape = info.shape.to_vec();
             let elem = info.elem.carrier();
-            format!("(elem: {elem}, shape: {shape:?}, offsets: {:?}, align: {}{space})", info.offsets, info.align)
+            format!("(elem: {elem}, shape: {shape:?}, offsets: {:?}, align: {}{space})", info.offset_bases, info.align)
         });
         format!("warps: {warps}, buffers: [{}]", buffers.join(", "))
     }

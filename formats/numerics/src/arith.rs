@@ -1,6 +1,6 @@
 //! Element-wise scalar operations of `.tile`, `.aa`, `.as` and `.sched`, and their semantics.
 //!
-//! The enums name the operations. `eval` applies an operation to the bits of one element, `eval_lanes` to all elements of a tile.
+//! The enums name the operations. `eval` applies an operation to the bits of one element, `eval_words` to all elements of a tile.
 //! Tile IR does not define the results of approximate functions exactly. Such a result is correctly rounded, or it is the result of
 //! the host's `f64` function, rounded once. Both kinds of results are deterministic.
 //! In all operations, `ftz` replaces operands and results that are subnormal in f32 by zero, as the PTX modifier `.ftz` does.
@@ -14,7 +14,7 @@ mod word;
 
 pub use crate::rounding::Rounding;
 pub use convert::ToBool;
-pub use word::{Lanes, Word};
+pub use word::{ElementWords, Word};
 
 use crate::Scalar;
 use serde::{Deserialize, Serialize};
@@ -188,7 +188,7 @@ impl Unary {
     }
 
     /// Applies `eval` to all elements of the operands.
-    pub fn eval_lanes(self, ty: Scalar, x: &Lanes) -> Lanes {
+    pub fn eval_words(self, ty: Scalar, x: &ElementWords) -> ElementWords {
         if self.is_int() { int::unary(self, ty, AllElements([x])) } else { float::unary(self, ty, AllElements([x])) }
     }
 }
@@ -221,7 +221,7 @@ impl Binary {
     }
 
     /// Applies `eval` to all elements of the operands.
-    pub fn eval_lanes(self, ty: Scalar, a: &Lanes, b: &Lanes) -> Lanes {
+    pub fn eval_words(self, ty: Scalar, a: &ElementWords, b: &ElementWords) -> ElementWords {
         if self.is_int() { int::binary(self, ty, AllElements([a, b])) } else { float::binary(self, ty, AllElements([a, b])) }
     }
 }
@@ -240,7 +240,7 @@ impl Compare {
     }
 
     /// Applies `eval` to all elements of the operands.
-    pub fn eval_lanes(self, ty: Scalar, a: &Lanes, b: &Lanes) -> Lanes {
+    pub fn eval_words(self, ty: Scalar, a: &ElementWords, b: &ElementWords) -> ElementWords {
         self.apply(ty, AllElements([a, b]))
     }
 }
@@ -252,7 +252,7 @@ impl Convert {
     }
 
     /// Applies `eval` to all elements of the operand.
-    pub fn eval_lanes(self, from: Scalar, to: Scalar, x: &Lanes) -> Lanes {
+    pub fn eval_words(self, from: Scalar, to: Scalar, x: &ElementWords) -> ElementWords {
         self.apply(from, to, AllElements([x]))
     }
 }
@@ -264,7 +264,7 @@ impl Fma {
     }
 
     /// Applies `eval` to all elements of the operands.
-    pub fn eval_lanes(self, ty: Scalar, a: &Lanes, b: &Lanes, c: &Lanes) -> Lanes {
+    pub fn eval_words(self, ty: Scalar, a: &ElementWords, b: &ElementWords, c: &ElementWords) -> ElementWords {
         self.apply(ty, AllElements([a, b, c]))
     }
 }

@@ -19,7 +19,7 @@ pub struct FloatFormat {
 pub enum Special {
     /// Infinity and NaN, as in IEEE 754.
     Ieee,
-    /// Only the all-ones pattern is NaN; there is no infinity.
+    /// A pattern is NaN if all exponent and mantissa bits are ones. There is no infinity.
     NanOnly,
     /// Every pattern is a number.
     None,

@@ -129,7 +129,7 @@ sections! {
         vote,
         /// Reductions over a warp (`redux`).
         redux,
-        /// Conversions, and bit counts (`popc`).
+        /// Conversions (`cvt`), and bit counts and bit reversals (`popc`, `clz`, `brev`, `bfind`).
         convert,
         /// Reads of special registers, such as `%clock`.
         special_register,

@@ -50,7 +50,8 @@ pub struct BufferInfo {
     pub shape: Shape,
     /// The basis of each bit of an offset in the buffer, lowest bit first: the element number that the bit contributes by XOR. The
     /// bases include the swizzle. An offset counts elements.
-    pub offsets: Vec<u32>,
+    #[serde(rename = "offsets")]
+    pub offset_bases: Vec<u32>,
     /// Alignment in bytes; for tensor memory, in TMEM columns.
     pub align: u32,
     /// The memory that contains the buffer.

@@ -192,7 +192,7 @@ fn default_tolerance(ty: Scalar) -> f64 {
 /// Returns a description of the first element that differs by more than the tolerance. `tolerance` is relative to the largest
 /// recorded element.
 fn difference(computed: &Tile, recorded: &Tile, tolerance: Option<f64>) -> Option<String> {
-    if computed.lanes() == recorded.lanes() {
+    if computed.element_words() == recorded.element_words() {
         return None;
     }
     let (computed_elements, recorded_elements) = (elements_as_f64(computed), elements_as_f64(recorded));

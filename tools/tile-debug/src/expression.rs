@@ -60,7 +60,7 @@ pub(crate) fn elements_as_f64(tile: &Tile) -> Vec<f64> {
         _ if ty.is_float() => numerics::float::decode(ty, bits),
         _ => ty.sign_extend(bits) as f64,
     };
-    tile.lanes().iter().map(number).collect()
+    tile.element_words().iter().map(number).collect()
 }
 
 /// Returns the elements of a value as numbers. Reads an array from memory.
@@ -82,14 +82,14 @@ pub(crate) fn read_array(array: &Array, scene: &Scene<'_>) -> Result<Tile, Strin
     let bits = if array.elem.bits() == 4 { 4 } else { i128::from(array.elem.bytes()) * 8 };
     let elem = Elem::Scalar(array.elem);
     let mut index = vec![0i64; array.sizes.len()];
-    let mut lanes = numerics::arith::Lanes::splat(array.elem, 0, count);
-    for lane in 0..count {
+    let mut element_words = numerics::arith::ElementWords::splat(array.elem, 0, count);
+    for element in 0..count {
         let offset: i128 = index.iter().zip(&array.strides).map(|(i, stride)| i128::from(*i) * i128::from(*stride)).sum();
         let mut bytes = vec![0; (bits as usize).div_ceil(8)];
         let address = array.base.wrapping_add((offset * bits >> 3) as u64);
         scene.moment.peek(address, &mut bytes).map_err(|error| error.message)?;
         let is_upper_nibble = bits == 4 && offset & 1 == 1;
-        lanes.set(lane, from_bytes(elem, &bytes).get(usize::from(is_upper_nibble)));
+        element_words.set(element, from_bytes(elem, &bytes).get(usize::from(is_upper_nibble)));
         for dim in (0..index.len()).rev() {
             index[dim] += 1;
             if index[dim] < array.sizes[dim] {
@@ -99,7 +99,7 @@ pub(crate) fn read_array(array: &Array, scene: &Scene<'_>) -> Result<Tile, Strin
         }
     }
     let shape: Shape = array.sizes.iter().map(|size| *size as u32).collect();
-    Ok(Tile::new(shape, elem, lanes))
+    Ok(Tile::new(shape, elem, element_words))
 }
 
 /// The index or range of one dimension, such as `3` or `1:5`. A single index removes the dimension from the result.
@@ -430,7 +430,7 @@ fn slice_tile(tile: &Tile, ranges: &[IndexRange]) -> Result<Tile, String> {
             lane_indices.iter().flat_map(|lane_index| (0..*size).map(move |i| lane_index + (i * stride) as usize)).collect();
     }
     let shape: Shape = selected.sizes.iter().map(|size| *size as u32).collect();
-    Ok(Tile::new(shape, tile.elem, tile.lanes().gather(lane_indices.into_iter())))
+    Ok(Tile::new(shape, tile.elem, tile.element_words().gather(lane_indices.into_iter())))
 }
 
 /// Returns the extent of the first dimension; `None` for scalars, views, tokens and computed numbers.

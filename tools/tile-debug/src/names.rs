@@ -17,7 +17,7 @@ struct VariableName {
     text: String,
     /// The line of the assignment if the value is a constant. Constants execute at the start of the program, but the debugger shows
     /// their variables only after this line.
-    constant_of_line: Option<u32>,
+    constant_line: Option<u32>,
 }
 
 /// The variables of each value, by value number.
@@ -39,7 +39,7 @@ impl VariableNames {
         let call_sites = call_sites(&frames[..frames.len().saturating_sub(1)]);
         let name = self.0.get(&value.0)?.iter().find(|name| name.call_sites == call_sites)?;
         let current_line = frames.last().map_or(u32::MAX, |frame| frame.line);
-        name.constant_of_line.is_none_or(|line| line < current_line).then_some(&name.text)
+        name.constant_line.is_none_or(|line| line < current_line).then_some(&name.text)
     }
 
     /// Returns whether any value of the program has this name.
@@ -83,14 +83,14 @@ impl VariableNames {
         let used_values: BTreeSet<u32> = listing.rows.iter().flat_map(|row| &row.operands).map(|value| value.0).collect();
         for ((_, mut call_sites, name), row) in last_rows {
             let line = call_sites.pop().map(|(_, line)| line);
-            let constant_of_line = line.filter(|_| listing.rows[row].mnemonic == "constant");
+            let constant_line = line.filter(|_| listing.rows[row].mnemonic == "constant");
             // If the op has one or two results, the first is the value, and the second is the token of an access. If it has three
             // or more results, as `get_tile_block_id` has, the variable holds the only used result. If several results are used,
             // none gets the name.
             let results = &listing.rows[row].results;
             let mut candidates = results.iter().filter(|value| results.len() < 3 || used_values.contains(&value.0));
             if let (Some(value), true) = (candidates.next(), results.len() < 3 || candidates.next().is_none()) {
-                self.add_name(*value, VariableName { call_sites, text: name.to_string(), constant_of_line });
+                self.add_name(*value, VariableName { call_sites, text: name.to_string(), constant_line });
             }
         }
     }
@@ -106,7 +106,7 @@ impl VariableNames {
             {
                 self.add_name(
                     *counter,
-                    VariableName { call_sites: call_sites(callers), text: name.to_string(), constant_of_line: None },
+                    VariableName { call_sites: call_sites(callers), text: name.to_string(), constant_line: None },
                 );
             }
         }
@@ -131,7 +131,7 @@ impl VariableNames {
             let body_arguments = &arguments[arguments.len() - count..];
             for ((init, argument), result) in initial_values.iter().zip(body_arguments).zip(&row.results) {
                 for name in self.0.get(&init.0).cloned().unwrap_or_default() {
-                    let name = VariableName { constant_of_line: None, ..name };
+                    let name = VariableName { constant_line: None, ..name };
                     self.add_name(*argument, name.clone());
                     self.add_name(*result, name);
                 }

@@ -195,69 +195,28 @@ impl<'a> Terminal<'a> {
     /// Executes a command that does not resume the kernel.
     fn execute_query(&mut self, name: &str, rest: &str, control: &mut Control, scene: Option<&Scene<'_>>) {
         match (name, scene) {
-            ("help", _) => {
-                let width =
-                    COMMANDS.iter().map(|(names, arguments, _)| names.join(", ").len() + arguments.len()).max().unwrap_or(0) + 1;
-                for (names, arguments, description) in COMMANDS {
-                    self.print(&format!("  {:width$}  {description}", format!("{} {arguments}", names.join(", "))));
-                }
-            }
+            ("help", _) => self.print_help(),
             ("break" | "log", _) => self.add_breakpoint(name, rest, control),
             ("delete", _) => {
                 let requested = rest.parse().ok();
                 control.breakpoints.retain(|breakpoint| requested.is_some_and(|id: u64| breakpoint.id != id));
                 control.watches.retain(|watched| requested.is_some_and(|id: u64| watched.id != id));
             }
-            ("breakpoints", _) => {
-                for breakpoint in &control.breakpoints {
-                    let condition = breakpoint.condition.as_ref().map_or(String::new(), |condition| format!(" if {condition}"));
-                    let message = breakpoint.message.as_ref().map_or(String::new(), |message| format!(" prints {message}"));
-                    self.print(&format!("  {} {}:{}{condition}{message}", breakpoint.id, breakpoint.file, breakpoint.line));
-                }
-                for watched in &control.watches {
-                    self.print(&format!("  {} watch {}", watched.id, watched.expression));
-                }
-            }
-            ("watch", Some(scene)) if !rest.is_empty() => {
-                let current_value = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
-                let role_id = (scene.moment.block_position().linear, scene.moment.warp_role());
-                let shown = current_value.clone().unwrap_or_else(|error| error);
-                let id = control.add_watch(rest, current_value.ok().map(|value| (role_id, value)));
-                self.print(&format!("watch {id}: {rest} is {shown}"));
-            }
+            ("breakpoints", _) => self.print_breakpoints(control),
+            ("watch", Some(scene)) if !rest.is_empty() => self.add_watch(rest, control, scene),
             ("watch", _) => {
                 self.print_usage(name);
             }
             ("ignore", _) => self.toggle_ignored_fault(rest, control),
             ("list", _) => self.list_source(rest, scene),
-            ("up" | "down", Some(scene)) => {
-                let frame_count = scene.stop.call_depth + self.frames_up;
-                let requested = if name == "up" { self.frames_up + 1 } else { self.frames_up.saturating_sub(1) };
-                if requested == self.frames_up || requested >= frame_count {
-                    self.print(if name == "up" { "no function called this one" } else { "the kernel stands in this function" });
-                    return;
-                }
-                self.frames_up = requested;
-                self.next_listed_line = None;
-                if let Some(frame) = self.debuggee.frames[scene.stop.row].get(frame_count - 1 - requested) {
-                    let line = self.debuggee.source_line(frame.file, frame.line).unwrap_or_default();
-                    self.print(&format!("{} at {}:{}\n  {line}", frame.function, self.debuggee.file_name(frame.file), frame.line));
-                }
-            }
+            ("up" | "down", Some(scene)) => self.select_frame(name, scene),
             (_, None) => self.print("the kernel is at its end; its values are gone. back goes to the line before"),
             ("print", Some(scene)) => {
                 let shown = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
                 self.print(&shown.unwrap_or_else(|error| error));
             }
             ("variables", Some(scene)) => self.print_variables(scene),
-            ("values", Some(scene)) => {
-                for id in scene.visible_values() {
-                    if let Ok(value) = scene.value(id) {
-                        let name = scene.variable_name(id).map_or(String::new(), |name| format!(" ({name})"));
-                        self.print(&format!("  {id}{name} = {}", values::format_value(&value, scene)));
-                    }
-                }
-            }
+            ("values", Some(scene)) => self.print_values(scene),
             ("memory", Some(scene)) => {
                 for array in &self.debuggee.arrays {
                     let line = values::describe(&Datum::Array(array.clone()), scene).unwrap_or_else(|error| error);
@@ -270,21 +229,79 @@ impl<'a> Terminal<'a> {
                 }
                 self.print(&format!("  in {}", scene.block_and_role_text()));
             }
-            ("ops", Some(scene)) => {
-                let row = scene.stop.row;
-                for other_row in row.saturating_sub(CONTEXT_LINES as usize)
-                    ..(row + CONTEXT_LINES as usize + 1).min(self.debuggee.listing.rows.len())
-                {
-                    let marker = if other_row == row { "->" } else { "  " };
-                    let depth = "  ".repeat(self.debuggee.listing.rows[other_row].depth);
-                    self.print(&format!(
-                        "{marker} {depth}{}  ({})",
-                        self.debuggee.listing.op_text(other_row),
-                        self.debuggee.location_text(other_row)
-                    ));
-                }
-            }
+            ("ops", Some(scene)) => self.print_ops(scene),
             _ => {}
+        }
+    }
+
+    /// Executes `help`: prints all commands.
+    fn print_help(&self) {
+        let width = COMMANDS.iter().map(|(names, arguments, _)| names.join(", ").len() + arguments.len()).max().unwrap_or(0) + 1;
+        for (names, arguments, description) in COMMANDS {
+            self.print(&format!("  {:width$}  {description}", format!("{} {arguments}", names.join(", "))));
+        }
+    }
+
+    /// Executes `breakpoints`: prints breakpoints and watches.
+    fn print_breakpoints(&self, control: &Control) {
+        for breakpoint in &control.breakpoints {
+            let condition = breakpoint.condition.as_ref().map_or(String::new(), |condition| format!(" if {condition}"));
+            let message = breakpoint.message.as_ref().map_or(String::new(), |message| format!(" prints {message}"));
+            self.print(&format!("  {} {}:{}{condition}{message}", breakpoint.id, breakpoint.file, breakpoint.line));
+        }
+        for watched in &control.watches {
+            self.print(&format!("  {} watch {}", watched.id, watched.expression));
+        }
+    }
+
+    /// Executes `watch`.
+    fn add_watch(&self, rest: &str, control: &mut Control, scene: &Scene<'_>) {
+        let current_value = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
+        let role_id = (scene.moment.block_position().linear, scene.moment.warp_role());
+        let shown = current_value.clone().unwrap_or_else(|error| error);
+        let id = control.add_watch(rest, current_value.ok().map(|value| (role_id, value)));
+        self.print(&format!("watch {id}: {rest} is {shown}"));
+    }
+
+    /// Executes `up` and `down`: selects another function of the call stack.
+    fn select_frame(&mut self, name: &str, scene: &Scene<'_>) {
+        let frame_count = scene.stop.call_depth + self.frames_up;
+        let requested = if name == "up" { self.frames_up + 1 } else { self.frames_up.saturating_sub(1) };
+        if requested == self.frames_up || requested >= frame_count {
+            self.print(if name == "up" { "no function called this one" } else { "the kernel stands in this function" });
+            return;
+        }
+        self.frames_up = requested;
+        self.next_listed_line = None;
+        if let Some(frame) = self.debuggee.frames[scene.stop.row].get(frame_count - 1 - requested) {
+            let line = self.debuggee.source_line(frame.file, frame.line).unwrap_or_default();
+            self.print(&format!("{} at {}:{}\n  {line}", frame.function, self.debuggee.file_name(frame.file), frame.line));
+        }
+    }
+
+    /// Executes `values`.
+    fn print_values(&self, scene: &Scene<'_>) {
+        for id in scene.visible_values() {
+            if let Ok(value) = scene.value(id) {
+                let name = scene.variable_name(id).map_or(String::new(), |name| format!(" ({name})"));
+                self.print(&format!("  {id}{name} = {}", values::format_value(&value, scene)));
+            }
+        }
+    }
+
+    /// Executes `ops`: prints the ops around the current op.
+    fn print_ops(&self, scene: &Scene<'_>) {
+        let row = scene.stop.row;
+        for other_row in
+            row.saturating_sub(CONTEXT_LINES as usize)..(row + CONTEXT_LINES as usize + 1).min(self.debuggee.listing.rows.len())
+        {
+            let marker = if other_row == row { "->" } else { "  " };
+            let depth = "  ".repeat(self.debuggee.listing.rows[other_row].depth);
+            self.print(&format!(
+                "{marker} {depth}{}  ({})",
+                self.debuggee.listing.op_text(other_row),
+                self.debuggee.location_text(other_row)
+            ));
         }
     }
 

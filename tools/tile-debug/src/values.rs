@@ -44,7 +44,7 @@ pub(crate) fn type_and_elements(tile: &Tile, scene: &Scene<'_>) -> (String, Stri
 
 /// Formats a single pointer: its type, and its address as an offset in a buffer.
 fn format_pointer(tile: &Tile, scene: &Scene<'_>) -> String {
-    format!("{} {}", elem_name(tile.elem), format_address(tile.lanes().get(0), scene))
+    format!("{} {}", elem_name(tile.elem), format_address(tile.element_words().get(0), scene))
 }
 
 /// Formats an address as an offset in its buffer, or as a hexadecimal number if it is in no buffer of the launch.

@@ -83,8 +83,8 @@ fn write_file<P: Payload>(session: &mut Session, file: &File<P>) -> Result<()> {
     session.write_bytes(&bytes, form == Form::Binary)
 }
 
-/// Prints a Tile IR program without envelope, as NVIDIA's tileirdisasm does. If the command line selects a form other than text,
-/// writes a `.tile` file in this form.
+/// Prints a Tile IR program as text, as NVIDIA's tileirdisasm does. The text has no envelope. If the command line selects another
+/// form, writes a `.tile` file in that form.
 fn print_program(session: &mut Session, input: &Input, options: &Options) -> Result<()> {
     let producer = session.producer();
     let features = Features { simt: !options.preview.is_empty() };

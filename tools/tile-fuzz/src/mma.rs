@@ -55,7 +55,7 @@ pub(crate) struct Matrix {
 }
 
 /// The lower bound, upper bound and step of a loop, and its maximum trip count.
-pub(crate) struct LoopBounds {
+pub(crate) struct GeneratedLoopRange {
     pub(crate) bounds: [Value; 3],
     pub(crate) max_trips: i64,
 }
@@ -211,7 +211,7 @@ impl Generator {
     }
 
     /// Emits the bounds of an MMA loop. The trip count is often zero, and often less than the depth of the loop's pipeline.
-    fn random_loop_bounds(&mut self) -> LoopBounds {
+    fn random_loop_bounds(&mut self) -> GeneratedLoopRange {
         let max_trips = self.random.pick(&[0, 1, 2, 3, 4, 5, 6, 9]);
         let [zero, one] = [0, 1].map(|n| self.index_constant(n));
         let (trip_bound, max_trips) = match self.random.below(3) {
@@ -222,7 +222,7 @@ impl Generator {
                 (self.builder.emit_add(&TileKind::new(Scalar::I32, &[]), base_trips, self.block_index), max_trips + self.grid - 1)
             }
         };
-        LoopBounds { bounds: [zero, trip_bound, one], max_trips: max_trips.max(1) }
+        GeneratedLoopRange { bounds: [zero, trip_bound, one], max_trips: max_trips.max(1) }
     }
 
     /// Emits a loop over K with one or two MMAs of tiles from memory.
@@ -267,7 +267,7 @@ impl Generator {
         let (zero, grid, steps) = (self.index_constant(0), self.index_constant(self.grid), self.random_loop_bounds());
         let max_tiles = self.random.pick(&[0, 1, 2, 3, 5, 7]);
         let tile_bound = if self.random.one_in(2) { self.index_constant(max_tiles) } else { self.add_i32_parameter(max_tiles) };
-        let tile_count = LoopBounds { bounds: [self.block_index, tile_bound, grid], max_trips: max_tiles.max(1) };
+        let tile_count = GeneratedLoopRange { bounds: [self.block_index, tile_bound, grid], max_trips: max_tiles.max(1) };
         let lhs = self.add_matrix(types, m, k, steps.max_trips, true, zero, tile_count.max_trips);
         let rhs = self.add_matrix(types, n, k, steps.max_trips, false, zero, 1);
         let result = TileKind::new(types.acc, &[m, n]);
@@ -349,7 +349,7 @@ impl Generator {
     /// Emits a `for` loop. `fill` receives the counter and the loop-carried values, and returns the next values.
     pub(crate) fn for_each_step(
         &mut self,
-        loop_bounds: &LoopBounds,
+        loop_bounds: &GeneratedLoopRange,
         init: Vec<Value>,
         kinds: &[TileKind],
         fill: impl FnOnce(&mut Generator, Value, &[Value]) -> Vec<Value>,

@@ -4,7 +4,7 @@
 //! Invariant: the rows of the groups are disjoint, and a single tile block computes each group.
 
 use crate::builder::{TileKind, View, ViewKind};
-use crate::mma::{LoopBounds, MMA_TYPES, Matrix, MmaTypes};
+use crate::mma::{GeneratedLoopRange, MMA_TYPES, Matrix, MmaTypes};
 use crate::program::Generator;
 use crate::views::Tensor;
 use base::ir::Value;
@@ -67,7 +67,7 @@ impl Generator {
         }
         let bounds = [self.block_index, self.index_constant(count), self.index_constant(self.grid)];
         let may_skip = self.random.one_in(2);
-        self.for_each_step(&LoopBounds { bounds, max_trips: count }, Vec::new(), &[], |outer, number, _| {
+        self.for_each_step(&GeneratedLoopRange { bounds, max_trips: count }, Vec::new(), &[], |outer, number, _| {
             let group = outer.load_group(table, number, count);
             if may_skip {
                 let is_skipped = outer.compare_scalars(Predicate::Equal, group.flag, zero);
@@ -139,7 +139,7 @@ impl Generator {
         let head = self.builder.emit_and(&scalar, group.flag, one);
         let result = TileKind::new(types.acc, &out.tile);
         let is_unbounded = self.random.one_in(4);
-        self.for_each_step(&LoopBounds { bounds: [zero, tiles, one], max_trips: 3 }, Vec::new(), &[], |outer, tile, _| {
+        self.for_each_step(&GeneratedLoopRange { bounds: [zero, tiles, one], max_trips: 3 }, Vec::new(), &[], |outer, tile, _| {
             let step = |inner: &mut Generator, step: Value, acc: Value| {
                 let index = if lhs.heads > 1 { vec![tile, head, step] } else { vec![tile, step] };
                 let loaded = TileKind::new(lhs.scalar, &lhs.with_head(lhs.tile, 1));
@@ -169,7 +169,7 @@ impl Generator {
     ) -> Value {
         let (zero, one, init) = (self.index_constant(0), self.index_constant(1), self.splat(kind, 0));
         if !is_unbounded {
-            let loop_bounds = LoopBounds { bounds: [zero, depth, one], max_trips: 1 };
+            let loop_bounds = GeneratedLoopRange { bounds: [zero, depth, one], max_trips: 1 };
             let fill = |inner: &mut Generator, at, carried: &[Value]| vec![step(inner, at, carried[0])];
             return self.for_each_step(&loop_bounds, vec![init], std::slice::from_ref(kind), fill)[0];
         }

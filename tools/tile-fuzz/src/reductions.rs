@@ -154,8 +154,8 @@ impl Generator {
         // The left function, `a x + b`, is applied before the right one, `c x + d`.
         let [a, c, b, d] = args[..] else { unreachable!("a left and a right value of each operand") };
         let linear_term = self.builder.emit_mul(&scalar, a, c);
-        let carried = self.builder.emit_mul(&scalar, b, c);
-        let constant_term = self.builder.emit_add(&scalar, carried, d);
+        let scaled_constant = self.builder.emit_mul(&scalar, b, c);
+        let constant_term = self.builder.emit_add(&scalar, scaled_constant, d);
         self.builder.emit_with_types(Op::Yield { operands: [linear_term, constant_term].into() }, &[]);
         self.builder.close_region(outer_block);
         FoldOperands { tiles: vec![factors, x], kinds: vec![kind.clone(), kind.clone()], identities: vec![1, 0], body }

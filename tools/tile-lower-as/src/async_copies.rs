@@ -641,7 +641,7 @@ impl CopyPlanner<'_> {
     pub(crate) fn has_costly_bank_conflicts(&self, value: Value, buffer: &BufferInfo, fragments: &[Layout]) -> bool {
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
         let strides = Strides::for_shape(shape);
-        let contiguous_basis = buffer.offsets.first().copied().unwrap_or(1);
+        let contiguous_basis = buffer.offset_bases.first().copied().unwrap_or(1);
         let dim = (0..shape.len()).find(|dim| strides.mask(*dim) & contiguous_basis != 0).unwrap_or(shape.len() - 1);
         let reads: Vec<&Layout> = fragments.iter().collect();
         let wavefronts = |buffer: &BufferInfo| {

@@ -44,8 +44,9 @@ struct EpilogueTile {
     store: OpId,
     /// The number of parts into which the epilogue is split.
     parts: u32,
-    /// See [`tile_slicing::index_limit`].
-    limit: Option<i64>,
+    /// The greatest tile index along the columns whose part indices fit the index type. `None` if the part indices of every tile
+    /// fit.
+    max_index: Option<i64>,
 }
 
 /// Plans how to split the epilogues of one function.
@@ -82,8 +83,8 @@ impl EpiloguePlanner<'_> {
         let is_defined = body.defining_op(*view).is_some_and(|op| matches!(body.ops[op].kind, Op::Core(Core::MakeView { .. })));
         let bits = body.ty(index[1]).tile().map_or(0, |(elem, _)| elem.bits());
         let is_weak_partition = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak && bits >= 32;
-        let limit = tile_slicing::index_limit(&self.facts, index[1], bits.max(1), parts.max(1));
-        (parts > 1 && is_defined && is_weak_partition).then_some(EpilogueTile { accumulators, path, store, parts, limit })
+        let max_index = tile_slicing::max_splittable_index(&self.facts, index[1], bits.max(1), parts.max(1));
+        (parts > 1 && is_defined && is_weak_partition).then_some(EpilogueTile { accumulators, path, store, parts, max_index })
     }
 
     /// Whether an MMA stands between two ops of a block.
@@ -124,7 +125,7 @@ fn splat_constant(function: &Function, value: Value) -> Option<Dense> {
 impl EpilogueTile {
     /// Replaces the ops of the path and the store by one copy for each part.
     fn apply(self, function: &mut Function) {
-        let EpilogueTile { accumulators, path, store, parts, limit } = self;
+        let EpilogueTile { accumulators, path, store, parts, max_index } = self;
         let node = function.body.ops[store].clone();
         let Op::StoreView { tile, view, index, token, order, in_bounds, hints } = node.kind else {
             unreachable!("it was planned as a store")
@@ -151,7 +152,7 @@ impl EpilogueTile {
             }
             parts.loc = node.loc;
             let mut part_index = index.clone();
-            part_index[1] = parts.part_index(index[1], limit, part);
+            part_index[1] = parts.part_index(index[1], max_index, part);
             let (in_bounds, hints, tile) = (in_bounds.clone(), hints.clone(), part_values[&tile]);
             let store = Op::StoreView { tile, view, index: part_index, token, order, in_bounds, hints };
             tokens.extend(parts.append_op(store, [Type::Token]));

@@ -10,7 +10,7 @@ use crate::layout_assignment::AssignedLayouts;
 use crate::mma_selection::{MmaConstraints, MmaFamily, MmaSelection, MmaSelections, OperandSource};
 use crate::operands;
 use crate::smem_fit::SmemOverflow;
-use crate::split_k;
+use crate::split_k::{self, SplitFunction};
 use crate::tcgen05_selection;
 use crate::tma_stores::TmaStores;
 use base::diag::{Diagnostic, Result};
@@ -76,13 +76,13 @@ impl LoweringPlan {
     /// Plans the function as if it were split along K, without a change to the function. Returns the MMAs whose K parts would all
     /// use tensor memory, and the reasons why scaled MMAs would not.
     pub(crate) fn rehearse(function: &Function, target: Target, options: PlanOptions, envelope: &Envelope) -> Result<Rehearsal> {
-        let (split, counts) = split_k::run_and_count(function, target, options.tma_copies);
+        let SplitFunction { function: split, parts_per_mma } = split_k::split_mmas_along_k(function, target, options.tma_copies);
         let mut plan = LoweringPlan::new(&split, target, &mut envelope.clone())?;
         plan.select_mmas(&split, target);
         plan.choose_copies(&split, target, options);
         let in_tensor_memory: BTreeSet<Op> = plan.mmas.tmem_mmas().collect();
         let mut parts = operands::unscaled_mmas(&split).into_iter();
-        let unsplit = operands::unscaled_mmas(function).into_iter().zip(counts);
+        let unsplit = operands::unscaled_mmas(function).into_iter().zip(parts_per_mma);
         let all_parts_kept = |(op, count): (Op, u32)| {
             let all_in_tmem =
                 parts.by_ref().take(count as usize).fold(true, |all_in_tmem, part| all_in_tmem & in_tensor_memory.contains(&part));

@@ -377,12 +377,12 @@ impl MmaPlanner<'_> {
         let (Some(lhs), Some(rhs)) = (select_source(lhs, Operand::A), select_source(rhs, Operand::B)) else {
             return Err(Some("wgmma takes such elements along K, and memory has them M- or N-major"));
         };
-        let transposed = |select_source: &OperandSource, lines: u32| {
-            if matches!(select_source, OperandSource::Transposed(_)) { lines * k * elem.bytes() } else { 0 }
+        let transposed_bytes_of = |source: &OperandSource, lines: u32| {
+            if matches!(source, OperandSource::Transposed(_)) { lines * k * elem.bytes() } else { 0 }
         };
-        let transposed = transposed(&lhs, m) + transposed(&rhs, n);
+        let transposed_bytes = transposed_bytes_of(&lhs, m) + transposed_bytes_of(&rhs, n);
         let may_decline = !self.is_requested(MmaFamily::WarpGroups);
-        if transposed > 0 && may_decline && sync.is_some_and(|sync| !self.transposing_pays(elem, atom, sync, [m, n, k], transposed))
+        if transposed_bytes > 0 && may_decline && sync.is_some_and(|sync| !self.transposing_pays(elem, atom, sync, [m, n, k], transposed_bytes))
         {
             return Err(Some("wgmma takes such elements along K, and transposing them in shared memory costs more than it saves"));
         }

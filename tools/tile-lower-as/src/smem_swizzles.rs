@@ -66,9 +66,9 @@ fn cheapest_buffer(
     for (inner, swizzle) in candidates.filter(|(inner, swizzle)| swizzle.lines.is_none() || has_lines(*inner)) {
         let others = (0..shape.len()).rev().filter(|dim| *dim != inner);
         let order = std::iter::once(inner).chain(others).flat_map(|dim| strides.dim_bits(dim));
-        let mut offsets: Vec<u32> = order.map(|bit| 1 << bit).collect();
-        swizzle.apply(&mut offsets, strides.bits[inner] as usize, elem.bytes());
-        let info = BufferInfo { elem, shape: shape.into(), offsets, align: LINE, space: Space::Shared };
+        let mut offset_bases: Vec<u32> = order.map(|bit| 1 << bit).collect();
+        swizzle.apply(&mut offset_bases, strides.bits[inner] as usize, elem.bytes());
+        let info = BufferInfo { elem, shape: shape.into(), offset_bases, align: LINE, space: Space::Shared };
         let cost = accesses.iter().map(|layout| wavefronts(&info, layout)).sum::<u32>();
         if best.as_ref().is_none_or(|(lowest, _)| cost < *lowest) {
             best = Some((cost, info));
@@ -118,18 +118,18 @@ fn swizzle_candidates(elem: Elem, chunk_bytes: u32) -> impl Iterator<Item = Swiz
 }
 
 impl Swizzle {
-    /// Applies the swizzle to the offsets of a buffer. `row_bits`: log2 of the extent of the innermost dimension. `bytes`: the size
-    /// of an element.
-    fn apply(self, offsets: &mut [u32], row_bits: usize, bytes: u32) {
+    /// Applies the swizzle to the offset bases of a buffer. `row_bits`: log2 of the extent of the innermost dimension. `bytes`: the
+    /// size of an element.
+    fn apply(self, offset_bases: &mut [u32], row_bits: usize, bytes: u32) {
         let chunk_bits = (self.chunk_bytes / bytes.clamp(1, self.chunk_bytes)).ilog2() as usize;
         let line_bits = (LINE / bytes.clamp(1, LINE)).ilog2() as usize;
         let chunk_index_bits = row_bits.saturating_sub(chunk_bits).min(line_bits - chunk_bits);
-        let (first_row, all) = (row_bits.max(line_bits), offsets.len());
+        let (first_row, all) = (row_bits.max(line_bits), offset_bases.len());
         let mut xor_bits = |bits: Bits, at: std::ops::Range<usize>| {
             for bit in 0..chunk_index_bits {
                 let other = at.start + bits.skip + bit + usize::from(self.gap && bit > 0);
                 if other < at.end {
-                    offsets[other] ^= offsets[chunk_bits + (bit + bits.rotation) % chunk_index_bits];
+                    offset_bases[other] ^= offset_bases[chunk_bits + (bit + bits.rotation) % chunk_index_bits];
                 }
             }
         };
@@ -145,8 +145,8 @@ impl Swizzle {
 /// Log2 of the widest access whose registers are contiguous in the buffer and aligned in every thread.
 pub(crate) fn widest_vector(info: &BufferInfo, layout: &Layout) -> u32 {
     let widest = (CHUNK / info.elem.bytes().clamp(1, CHUNK)).ilog2() as usize;
-    let offsets = Span::from_bases(&info.offsets);
-    let offset_of = |basis: &u32| offsets.solve(*basis);
+    let offset_bases = Span::from_bases(&info.offset_bases);
+    let offset_of = |basis: &u32| offset_bases.solve(*basis);
     let contiguous_bits =
         layout.register.iter().enumerate().take_while(|(bit, basis)| offset_of(basis) == Some(1 << bit)).count().min(widest);
     let starts = |bits: usize| {
@@ -200,8 +200,8 @@ pub(crate) fn wavefronts(info: &BufferInfo, layout: &Layout) -> u32 {
 /// permutes banks.
 pub(crate) fn wavefronts_of(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> u32 {
     let bytes = info.elem.bytes();
-    let offsets = Span::from_bases(&info.offsets);
-    let address = |element: u32| offsets.solve(element).map_or(0, |offset| offset as u32 * bytes);
+    let offset_bases = Span::from_bases(&info.offset_bases);
+    let address = |element: u32| offset_bases.solve(element).map_or(0, |offset| offset as u32 * bytes);
     match atom {
         CopyAtom::Matrix { trans } => {
             let matrices = info.matrices(layout, trans).expect("the atom was chosen for these");

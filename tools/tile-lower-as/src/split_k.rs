@@ -28,25 +28,32 @@ const SHARES: u32 = 3;
 const MIN_PART_BITS: u32 = 256;
 
 pub(crate) fn run(function: &Function, target: Target, tma_copies: TmaChoice) -> Function {
-    run_and_count(function, target, tma_copies).0
+    split_mmas_along_k(function, target, tma_copies).function
 }
 
-/// Splits the MMAs. Also returns the number of parts of each MMA, in program order.
-pub(crate) fn run_and_count(function: &Function, target: Target, tma_copies: TmaChoice) -> (Function, Vec<u32>) {
+/// A function whose MMAs are split along K.
+pub(crate) struct SplitFunction {
+    pub(crate) function: Function,
+    /// The number of parts of each unscaled MMA of the original function, in program order.
+    pub(crate) parts_per_mma: Vec<u32>,
+}
+
+/// Splits the MMAs of a function along K. Does not change the function that the caller passes.
+pub(crate) fn split_mmas_along_k(function: &Function, target: Target, tma_copies: TmaChoice) -> SplitFunction {
     let reads_in_place = [Feature::Wgmma, Feature::TensorMemory].into_iter().any(|feature| target.has(feature));
     let alternating = tma_copies != TmaChoice::Never && target.has(Feature::Tma) && reads_in_place;
     let splits = SplitPlanner::new(function, target, alternating).plan_splits();
     let parts: BTreeMap<OpId, u32> = splits.iter().map(|split| (split.mma, split.parts)).collect();
-    let counts = operands::unscaled_mmas(function).into_iter().map(|op| parts.get(&op).copied().unwrap_or(1)).collect();
+    let parts_per_mma = operands::unscaled_mmas(function).into_iter().map(|op| parts.get(&op).copied().unwrap_or(1)).collect();
     let mut function = function.clone();
     if splits.is_empty() {
-        return (function, counts);
+        return SplitFunction { function, parts_per_mma };
     }
     for split in &splits {
         let parts = PartBuilder { function: &mut function, count: split.parts, loc: Loc::UNKNOWN, emitted: Vec::new() };
         SplitRewriter { split, parts, alternating }.run();
     }
-    (base::text::compact(&function), counts)
+    SplitFunction { function: base::text::compact(&function), parts_per_mma }
 }
 
 /// A planned split of an MMA along K.
@@ -82,7 +89,7 @@ struct LoadedOperand {
     /// The ops from the load to the MMA, with the split dimension of each result.
     chain: Vec<(OpId, usize)>,
     /// The greatest tile index whose part indices fit the index type. `None` if the part indices of every tile fit.
-    limit: Option<i64>,
+    max_index: Option<i64>,
 }
 
 /// Finds the MMAs to split.
@@ -188,8 +195,13 @@ impl<'a> SplitPlanner<'a> {
         }
         let load = body.defining_op(value).filter(|op| matches!(body.ops[*op].kind, Op::LoadView { .. }))?;
         chain.reverse();
-        let limit = self.index_limit(load, dim, parts);
-        (self.can_split(load, dim) && self.can_move_to_mma(load, mma, block)).then_some(LoadedOperand { load, dim, chain, limit })
+        let max_index = self.max_splittable_index(load, dim, parts);
+        (self.can_split(load, dim) && self.can_move_to_mma(load, mma, block)).then_some(LoadedOperand {
+            load,
+            dim,
+            chain,
+            max_index,
+        })
     }
 
     /// The dimension of a reshape's operand that ends at the same bit of the linear element index as dimension `dim` of the result.
@@ -210,10 +222,11 @@ impl<'a> SplitPlanner<'a> {
         is_weak_partition && is_make_view && self.element_bits(index[dim]) >= 32
     }
 
-    /// See [`tile_slicing::index_limit`]; `dim` is the split dimension of the load.
-    fn index_limit(&self, load: OpId, dim: usize, parts: u32) -> Option<i64> {
+    /// The greatest tile index of the load along `dim` whose part indices fit the index type. `None` if the part indices of every
+    /// tile fit.
+    fn max_splittable_index(&self, load: OpId, dim: usize, parts: u32) -> Option<i64> {
         let Op::LoadView { index, .. } = &self.function.body.ops[load].kind else { return None };
-        tile_slicing::index_limit(&self.facts, index[dim], self.element_bits(index[dim]), parts)
+        tile_slicing::max_splittable_index(&self.facts, index[dim], self.element_bits(index[dim]), parts)
     }
 
     /// Whether no op between a load and the MMA depends on the load's token.
@@ -322,7 +335,7 @@ impl SplitRewriter<'_> {
         self.parts.loc = node.loc;
         let Op::LoadView { index, token, order, in_bounds, hints, .. } = node.kind else { unreachable!("planned as a load") };
         let mut new_index = index.clone();
-        new_index[loaded.dim] = self.parts.part_index(index[loaded.dim], loaded.limit, part);
+        new_index[loaded.dim] = self.parts.part_index(index[loaded.dim], loaded.max_index, part);
         let types = [self.parts.part_type(node.results[0], loaded.dim), Type::Token];
         let new = Op::LoadView { view: new_view, index: new_index, token, order, in_bounds, hints };
         let results = self.parts.append_op(new, types);

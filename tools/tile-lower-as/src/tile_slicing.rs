@@ -10,11 +10,11 @@ use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
 /// The greatest tile index whose part indices fit the index type. `None` if the part indices of every tile fit. A tile with a
-/// greater index is outside any memory, so an index that is clamped to this limit is still out of bounds.
-pub(crate) fn index_limit(facts: &Facts<'_>, index: Value, bits: u32, parts: u32) -> Option<i64> {
+/// greater index is outside any memory, so an index that is clamped to this maximum is still out of bounds.
+pub(crate) fn max_splittable_index(facts: &Facts<'_>, index: Value, bits: u32, parts: u32) -> Option<i64> {
     let (low, high) = facts.range(index);
-    let max_index = i64::MAX >> (64 - bits) >> parts.trailing_zeros();
-    (low < -max_index || high >= max_index).then(|| max_index - 1)
+    let end = i64::MAX >> (64 - bits) >> parts.trailing_zeros();
+    (low < -end || high >= end).then(|| end - 1)
 }
 
 /// Emits the ops that compute the parts of tiles.
@@ -45,15 +45,15 @@ impl PartBuilder<'_> {
     }
 
     /// The tile index of part `part` of the tile `index`, in the view of [`PartBuilder::part_view`].
-    pub(crate) fn part_index(&mut self, index: Value, limit: Option<i64>, part: u32) -> Value {
-        let first = self.first_index(index, limit);
+    pub(crate) fn part_index(&mut self, index: Value, max_index: Option<i64>, part: u32) -> Value {
+        let first = self.first_index(index, max_index);
         self.binary_with_constant(Binary::AddI { overflow: Overflow::NoSignedWrap }, first, part.into())
     }
 
     /// The tile index of the first part of the tile `index`, in the view of [`PartBuilder::part_view`].
-    pub(crate) fn first_index(&mut self, mut index: Value, limit: Option<i64>) -> Value {
-        if let Some(limit) = limit {
-            index = self.binary_with_constant(Binary::MinI { signedness: Signedness::Signed }, index, limit as u64);
+    pub(crate) fn first_index(&mut self, mut index: Value, max_index: Option<i64>) -> Value {
+        if let Some(max_index) = max_index {
+            index = self.binary_with_constant(Binary::MinI { signedness: Signedness::Signed }, index, max_index as u64);
             index = self.binary_with_constant(Binary::MaxI { signedness: Signedness::Signed }, index, u64::MAX);
         }
         self.binary_with_constant(Binary::MulI { overflow: Overflow::NoSignedWrap }, index, self.count.into())

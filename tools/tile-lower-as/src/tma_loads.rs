@@ -125,7 +125,7 @@ impl CopyPlanner<'_> {
                 let inner = tma_tiles::dims_in_map_order(ty).expect("a map has an order")[0];
                 let readable_buffer =
                     wgmma_atoms::operand_buffer(elem, shape, inner).ok_or("its rows are too short for a matrix descriptor")?;
-                if readable_buffer.offsets != buffer.offsets {
+                if readable_buffer.offset_bases != buffer.offset_bases {
                     return Err("wgmma cannot read the layout of its TMA tiles");
                 }
                 buffer = readable_buffer;

@@ -63,7 +63,8 @@ struct IssueCost {
     busy: u64,
     /// Cycles until the result is available.
     latency: u64,
-    /// Cycles that the scheduler adds to the issue cycle when it compares instructions.
+    /// A penalty in cycles: the scheduler adds it to the earliest issue cycle when it selects the next instruction. It is
+    /// `WAIT_DELAY` for waits and zero for other instructions.
     delay: u64,
 }
 

@@ -5,7 +5,7 @@
 //! Preserves: the ops. A loop schedule may be replaced by its levelled form (see [`levelled_schedule`]).
 //! See also: Triton's `AllocateSharedMemory`.
 
-use crate::buffer_accesses::{BufferTouch, touches};
+use crate::buffer_accesses::{SchedulingAccess, buffer_accesses};
 use crate::check_schedule;
 use crate::partition::{self, ComputeGroups, FeatureChoice};
 use crate::resource_model::Machine;
@@ -166,7 +166,7 @@ fn loc_of_largest_buffer(function: &Function) -> Loc {
     let buffers = &function.attrs.program.buffers;
     let largest = buffers.ids().max_by_key(|buffer| buffers[*buffer].bytes());
     let mut ops = function.body.walk(function.region).into_iter().map(|op| &function.body.ops[op]);
-    let first_user = ops.find(|op| touches(&op.kind).iter().any(|touch| Some(touch.buffer()) == largest));
+    let first_user = ops.find(|op| buffer_accesses(&op.kind).iter().any(|access| Some(access.buffer()) == largest));
     first_user.map_or(Loc::UNKNOWN, |op| op.loc)
 }
 
@@ -303,13 +303,13 @@ fn staged_buffers(
         read_in_flight.extend(tmem_pipelines::operands_in(function, block));
         let alternating = tma_pipelines::filled_alternately(function, block);
         for entry in &schedule.entries {
-            for touch in ops.get(entry.op as usize).into_iter().flat_map(|op| touches(&function.body.ops[*op].kind)) {
-                if matches!(touch, BufferTouch::Copy(_)) {
+            for access in ops.get(entry.op as usize).into_iter().flat_map(|op| buffer_accesses(&function.body.ops[*op].kind)) {
+                if matches!(access, SchedulingAccess::Copy(_)) {
                     // Consecutive loops may fill the same multi-stage buffer.
                     let depth_in_other_loops =
-                        staged_buffers[touch.buffer().0 as usize].map_or(1, |staged_buffer| staged_buffer.depth);
+                        staged_buffers[access.buffer().0 as usize].map_or(1, |staged_buffer| staged_buffer.depth);
                     let depth_in = |schedule: &LoopSchedule, entry: &ScheduleEntry| {
-                        depth_for_copy(schedule, entry, touch.buffer(), &read_in_flight).max(depth_in_other_loops)
+                        depth_for_copy(schedule, entry, access.buffer(), &read_in_flight).max(depth_in_other_loops)
                     };
                     let levelled = levelled_schedules
                         .iter()
@@ -323,11 +323,11 @@ fn staged_buffers(
                         && !tma_pipelines::is_nested(function, block)
                         && !tmem_pipelines::has_mma(function);
                     // Tensor memory MMAs may still read the buffer after their loop has ended.
-                    let may_outlive_loop = tmem_pipelines::has_mma(function) && read_in_flight.contains(&touch.buffer());
+                    let may_outlive_loop = tmem_pipelines::has_mma(function) && read_in_flight.contains(&access.buffer());
                     let from_start = by_tma && (tma_issue != TmaIssue::ByAll && !waits_for_signal || may_outlive_loop);
-                    let alternating = alternating.contains(&touch.buffer());
+                    let alternating = alternating.contains(&access.buffer());
                     let max_depth = latency_hints::depth_limit(function, block).unwrap_or(MAX_DEPTH);
-                    staged_buffers[touch.buffer().0 as usize] =
+                    staged_buffers[access.buffer().0 as usize] =
                         Some(BufferDepth { block, depth, levelled_depth, by_tma, max_depth, alternating, from_start });
                 }
             }

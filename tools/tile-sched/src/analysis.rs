@@ -8,8 +8,8 @@
 //! copy with the largest buffer first loses prefetch distance.
 
 use crate::alloc;
-use crate::buffer_accesses::touches;
-use crate::graph::{Graph, loops};
+use crate::buffer_accesses::buffer_accesses;
+use crate::graph::{Graph, for_loops};
 use crate::latency_hints;
 use crate::modulo::{self, ReservationTable};
 use crate::partition::{self, FeatureChoice};
@@ -50,7 +50,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let mut decline_reason = None;
     for index in 0..module.functions.len() {
         let mut planned = Vec::new();
-        for (number, for_op) in loops(&module.functions[index]).into_iter().enumerate() {
+        for (number, for_op) in for_loops(&module.functions[index]).into_iter().enumerate() {
             let function = &module.functions[index];
             if !has_async_copies(function, for_op) {
                 continue;
@@ -394,8 +394,8 @@ fn shorten_prefetch(function: &Function, planned: &mut [PlannedLoop]) -> bool {
     for (i, PlannedLoop { graph, plan, .. }) in planned.iter().enumerate() {
         for (n, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.can_run_ahead) {
             let iterations = prefetch_distance(plan.starts[n], i64::from(plan.interval));
-            let buffers = touches(&function.body.ops[node.op].kind);
-            let bytes: u32 = buffers.iter().map(|touch| function.attrs.program.buffers[touch.buffer()].bytes()).sum();
+            let buffers = buffer_accesses(&function.body.ops[node.op].kind);
+            let bytes: u32 = buffers.iter().map(|access| function.attrs.program.buffers[access.buffer()].bytes()).sum();
             let staged_buffer = bytes * (iterations as u32 + 1);
             if iterations > 0 && largest.is_none_or(|(most, ..)| staged_buffer >= most) {
                 largest = Some((staged_buffer, i, n));

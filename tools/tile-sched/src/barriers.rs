@@ -10,7 +10,7 @@
 //! access. An MMA in flight reads until each warp has waited for it. Accesses to different stages of a multi-stage buffer do not
 //! conflict: [`PipelinedLoops`] gives the iteration for which an op of a pipelined loop works.
 
-use crate::buffer_accesses::{BufferTouch, touches};
+use crate::buffer_accesses::{SchedulingAccess, buffer_accesses};
 use crate::materialize::{LoopPart, PipelinedLoops};
 use crate::tma_pipelines;
 use crate::token_barriers::TokenOrdering;
@@ -32,7 +32,7 @@ pub(crate) fn run(function: &mut Function, pipelined_loops: &PipelinedLoops, lay
 /// An access since the last barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct BarrierAccess {
-    touch: BufferTouch,
+    access: SchedulingAccess,
     /// For an op of a pipelined loop: the iteration for which it works, relative to the current one.
     iteration: Option<i32>,
     /// For a pipeline's buffer: a stage was acquired since this access. The next write therefore goes to another stage, or to this
@@ -70,15 +70,16 @@ impl BarrierPass<'_> {
         // With one warpgroup, a single warp accesses each TMEM lane, in program order. With more warps, a thread may store an
         // operand over an accumulator that another warp still loads.
         let one_warpgroup = self.threads <= tileas::tensor_memory::LANES;
-        let ordered_touches = touches(kind).into_iter().filter(|touch| self.space(*touch) == Space::Shared || !one_warpgroup);
-        ordered_touches.map(|touch| BarrierAccess { touch, iteration, released: false }).collect()
+        let ordered_accesses =
+            buffer_accesses(kind).into_iter().filter(|access| self.space(*access) == Space::Shared || !one_warpgroup);
+        ordered_accesses.map(|access| BarrierAccess { access, iteration, released: false }).collect()
     }
 
     /// The accesses that a barrier directly before an op separates from pending accesses. For a loop, they include the accesses of
     /// its body before the first barrier: one barrier before the loop covers all iterations.
     fn accesses_to_order(&self, op: OpId) -> Vec<BarrierAccess> {
         let body = &self.function.body;
-        let is_staged = |access: &BarrierAccess| self.function.attrs.placements[access.touch.buffer()].depth > 1;
+        let is_staged = |access: &BarrierAccess| self.function.attrs.placements[access.access.buffer()].depth > 1;
         let mut accesses = self.accesses(op);
         if let Some(loop_op) = body.ops[op].kind.core().and_then(Core::as_loop) {
             let ops = &body.blocks[loop_op.block(body)].ops;
@@ -94,8 +95,9 @@ impl BarrierPass<'_> {
     /// reads of the MMAs for which the op waited.
     fn pending_after(&self, op: OpId) -> Vec<BarrierAccess> {
         let iteration = self.pipelined_loops.iterations.get(&op).copied();
-        let freed = self.pipelined_loops.freed_operands.get(&op).into_iter().flatten().map(|buffer| BufferTouch::Read(*buffer));
-        self.accesses(op).into_iter().chain(freed.map(|touch| BarrierAccess { touch, iteration, released: false })).collect()
+        let freed =
+            self.pipelined_loops.freed_operands.get(&op).into_iter().flatten().map(|buffer| SchedulingAccess::Read(*buffer));
+        self.accesses(op).into_iter().chain(freed.map(|access| BarrierAccess { access, iteration, released: false })).collect()
     }
 
     /// Places the barriers of a region that starts with `pending` accesses since the last barrier. Returns the accesses pending
@@ -111,7 +113,7 @@ impl BarrierPass<'_> {
             }
             if let Op::PipelineAcquire { pipeline, .. } = self.function.body.ops[op].kind {
                 let buffers = &self.function.attrs.pipelines[pipeline].buffers;
-                pending.iter_mut().for_each(|access| access.released |= buffers.contains(&access.touch.buffer()));
+                pending.iter_mut().for_each(|access| access.released |= buffers.contains(&access.access.buffer()));
             }
             let new_accesses = self.accesses_to_order(op);
             let conflicts = |access: &BarrierAccess| pending.iter().any(|before| self.conflicts(*before, *access));
@@ -137,7 +139,7 @@ impl BarrierPass<'_> {
     /// Emits a barrier. If copies are pending that no pipelined loop waits for, a wait precedes the barrier.
     fn emit_barrier(&mut self, out: &mut Vec<OpId>, pending: &[BarrierAccess], loc: base::Loc) {
         let body = &mut self.function.body;
-        if pending.iter().any(|access| matches!(access.touch, BufferTouch::Copy(_)) && access.iteration.is_none()) {
+        if pending.iter().any(|access| matches!(access.access, SchedulingAccess::Copy(_)) && access.iteration.is_none()) {
             out.push(body.new_op(Op::CopyCommit {}, [], loc));
             out.push(body.new_op(Op::CopyWait { pending: 0 }, [], loc));
         }
@@ -182,8 +184,8 @@ impl BarrierPass<'_> {
     }
 
     /// The memory space of the accessed buffer.
-    fn space(&self, touch: BufferTouch) -> Space {
-        self.function.attrs.program.buffers[touch.buffer()].space
+    fn space(&self, access: SchedulingAccess) -> Space {
+        self.function.attrs.program.buffers[access.buffer()].space
     }
 
     /// Returns whether threads fill a buffer through a pipeline.
@@ -194,16 +196,16 @@ impl BarrierPass<'_> {
     /// Returns whether a barrier must separate two accesses.
     fn conflicts(&self, a: BarrierAccess, b: BarrierAccess) -> bool {
         let attrs = &self.function.attrs;
-        match [a, b].map(|access| self.space(access.touch)) {
+        match [a, b].map(|access| self.space(access.access)) {
             // The pipeline orders its fills and drains, but not two fills of one stage.
-            [Space::Shared, Space::Shared] if a.touch.buffer() == b.touch.buffer() && self.has_pipeline(a.touch.buffer()) => {
-                let fills = |access: BarrierAccess| !matches!(access.touch, BufferTouch::Read(_));
+            [Space::Shared, Space::Shared] if a.access.buffer() == b.access.buffer() && self.has_pipeline(a.access.buffer()) => {
+                let fills = |access: BarrierAccess| !matches!(access.access, SchedulingAccess::Read(_));
                 return fills(a) && fills(b) && !a.released;
             }
             [Space::Shared, Space::Shared] => {}
             [Space::Tensor, Space::Tensor] => {
-                return match (a.touch, b.touch) {
-                    (BufferTouch::Read(accumulators), BufferTouch::Write(operand)) => {
+                return match (a.access, b.access) {
+                    (SchedulingAccess::Read(accumulators), SchedulingAccess::Write(operand)) => {
                         accumulators != operand && tmem_alloc::columns_overlap(self.function, accumulators, operand)
                     }
                     _ => false,
@@ -211,18 +213,18 @@ impl BarrierPass<'_> {
             }
             _ => return false,
         }
-        let buffer = a.touch.buffer();
+        let buffer = a.access.buffer();
         if let (Some(first), Some(second)) = (a.iteration, b.iteration)
-            && buffer == b.touch.buffer()
+            && buffer == b.access.buffer()
             && (first - second).rem_euclid(attrs.placements[buffer].depth as i32) != 0
         {
             return false;
         }
-        let range = |touch: BufferTouch| {
-            let (place, info) = (attrs.placements[touch.buffer()], &attrs.program.buffers[touch.buffer()]);
+        let range = |access: SchedulingAccess| {
+            let (place, info) = (attrs.placements[access.buffer()], &attrs.program.buffers[access.buffer()]);
             (place.offset, place.offset + info.bytes() * place.depth)
         };
-        let ((a_start, a_end), (b_start, b_end)) = (range(a.touch), range(b.touch));
-        a.touch.conflicts(b.touch) && a_start < b_end && b_start < a_end
+        let ((a_start, a_end), (b_start, b_end)) = (range(a.access), range(b.access));
+        a.access.conflicts(b.access) && a_start < b_end && b_start < a_end
     }
 }

@@ -4,7 +4,7 @@
 //! The check shares only the dependence graph with the scheduler. `sched::hazard_checker` verifies the table's completeness,
 //! the placements, the waits and the barriers whenever a `.sched` file is read.
 
-use crate::graph::{Graph, loops};
+use crate::graph::{Graph, for_loops};
 use crate::resource_model::Machine;
 use base::File;
 use base::diag::{Diagnostic, Place, Result};
@@ -29,7 +29,7 @@ pub(crate) fn check_schedules(file: &File<Module>) -> Result<()> {
 pub(crate) fn check_schedule<'m>(module: &'m Module, schedule: &LoopSchedule, machine: &Machine) -> Result<&'m Function> {
     let function = module.functions.iter().find(|function| function.name == schedule.function);
     let function = function.ok_or_else(|| refuse(schedule, "there is no such function".into()))?;
-    let for_op = loops(function).get(schedule.index as usize).copied();
+    let for_op = for_loops(function).get(schedule.index as usize).copied();
     let for_op = for_op.ok_or_else(|| refuse(schedule, "there is no such loop".into()))?;
     let graph = Graph::build(module, function, for_op, machine);
     let graph = graph.map_err(|reason| refuse(schedule, format!("it cannot be pipelined: {reason}")))?;

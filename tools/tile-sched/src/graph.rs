@@ -4,7 +4,7 @@
 //! A warp issues in order, so ops that compute stay in program order, one iteration after the other. Only copies can run ahead of
 //! their iteration. Their addresses may depend only on the loop counter and on lookups ([`is_lookup`]) that it indexes.
 
-use crate::buffer_accesses::{BufferTouch, touches};
+use crate::buffer_accesses::{SchedulingAccess, buffer_accesses};
 use crate::partition::share_pipelines;
 use crate::resource_model::{Cost, Machine, Resource};
 use crate::scalar_index_loads::is_lookup;
@@ -49,7 +49,7 @@ pub(crate) struct Graph {
 }
 
 /// The `for` loops of a function, in program order.
-pub(crate) fn loops(function: &Function) -> Vec<OpId> {
+pub(crate) fn for_loops(function: &Function) -> Vec<OpId> {
     let body = &function.body;
     body.walk(function.region).into_iter().filter(|op| body.ops[*op].kind.core().is_some_and(Core::is_for)).collect()
 }
@@ -60,11 +60,11 @@ pub(crate) fn for_body(function: &Function, op: OpId) -> Region {
 }
 
 /// The buffer accesses of an op and of all ops in its regions.
-pub(crate) fn all_touches(function: &Function, op: OpId) -> Vec<BufferTouch> {
+pub(crate) fn all_buffer_accesses(function: &Function, op: OpId) -> Vec<SchedulingAccess> {
     let body = &function.body;
     let kind = &body.ops[op].kind;
-    let inner = kind.regions().into_iter().flat_map(|region| body.walk(region)).flat_map(|op| touches(&body.ops[op].kind));
-    touches(kind).into_iter().chain(inner.collect::<Vec<_>>()).collect()
+    let inner = kind.regions().into_iter().flat_map(|region| body.walk(region)).flat_map(|op| buffer_accesses(&body.ops[op].kind));
+    buffer_accesses(kind).into_iter().chain(inner.collect::<Vec<_>>()).collect()
 }
 
 impl Graph {
@@ -161,12 +161,12 @@ impl Graph {
 
     /// Adds the edges from copies to their readers. Issue order keeps all other buffer accesses in order.
     fn add_copy_edges(&mut self, function: &Function) {
-        let touched: Vec<Vec<BufferTouch>> = self.nodes.iter().map(|node| all_touches(function, node.op)).collect();
+        let accessed: Vec<Vec<SchedulingAccess>> = self.nodes.iter().map(|node| all_buffer_accesses(function, node.op)).collect();
         for from in (0..self.nodes.len()).filter(|from| self.nodes[*from].can_run_ahead).collect::<Vec<_>>() {
-            let buffers = touched[from].iter().map(|touch| touch.buffer());
+            let buffers = accessed[from].iter().map(|access| access.buffer());
             for buffer in buffers {
                 let latency = self.nodes[from].cost.first_result;
-                let readers = (0..self.nodes.len()).filter(|to| touched[*to].contains(&BufferTouch::Read(buffer)));
+                let readers = (0..self.nodes.len()).filter(|to| accessed[*to].contains(&SchedulingAccess::Read(buffer)));
                 self.edges.extend(readers.map(|to| Edge { from, to, latency, min_latency: 0, distance: 0 }));
             }
         }
@@ -292,19 +292,20 @@ fn check_sole_writer(function: &Function, block: Block, copy: OpId, buffer: Buff
     let mut accesses_inside = 0;
     let mut is_filled = false;
     for &op in &body.blocks[block].ops {
-        for touch in all_touches(function, op).into_iter().filter(|touch| touch.buffer() == buffer) {
+        for access in all_buffer_accesses(function, op).into_iter().filter(|access| access.buffer() == buffer) {
             accesses_inside += 1;
             is_filled |= fills(op);
-            if !fills(op) && (!is_filled || touch != BufferTouch::Read(buffer)) {
+            if !fills(op) && (!is_filled || access != SchedulingAccess::Read(buffer)) {
                 return Err(format!("another op of the loop uses {buffer}"));
             }
         }
     }
     let in_loops_sharing_buffer =
         share_pipelines::loops_that_fill(function, buffer).into_iter().filter(|op| body.block_of(for_body(function, *op)) != block);
-    let in_loops_sharing_buffer: Vec<BufferTouch> = in_loops_sharing_buffer.flat_map(|op| all_touches(function, op)).collect();
-    let all_accesses = body.walk(function.region).into_iter().flat_map(|op| touches(&body.ops[op].kind));
-    let count_accesses = |touches: Vec<BufferTouch>| touches.iter().filter(|touch| touch.buffer() == buffer).count();
+    let in_loops_sharing_buffer: Vec<SchedulingAccess> =
+        in_loops_sharing_buffer.flat_map(|op| all_buffer_accesses(function, op)).collect();
+    let all_accesses = body.walk(function.region).into_iter().flat_map(|op| buffer_accesses(&body.ops[op].kind));
+    let count_accesses = |accesses: Vec<SchedulingAccess>| accesses.iter().filter(|access| access.buffer() == buffer).count();
     if count_accesses(all_accesses.collect()) != accesses_inside + count_accesses(in_loops_sharing_buffer) {
         return Err(format!("{buffer} is used outside the loop"));
     }

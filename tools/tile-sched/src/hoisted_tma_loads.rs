@@ -7,7 +7,7 @@
 //! Consumers wait before the first reader and release after the last reader. MMAs release before they commit their accumulator, so
 //! no arrival is pending when the CTA exits.
 
-use crate::buffer_accesses::touches;
+use crate::buffer_accesses::buffer_accesses;
 use crate::materialize::drop_token;
 use crate::{single_role_pipelines, tma_pipelines, tmem_pipelines};
 use base::ir::{Op as OpId, Operation};
@@ -34,7 +34,8 @@ fn add_pipeline(function: &mut Function, copy: OpId, buffer: Buffer) {
         let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
         inner.chain([op]).collect::<Vec<OpId>>()
     };
-    let accesses_buffer = |op: OpId| op != copy && touches(&body.ops[op].kind).iter().any(|touch| touch.buffer() == buffer);
+    let accesses_buffer =
+        |op: OpId| op != copy && buffer_accesses(&body.ops[op].kind).iter().any(|access| access.buffer() == buffer);
     let ops = &body.blocks[function.entry()].ops;
     let readers: Vec<usize> = (0..ops.len()).filter(|at| with_inner(ops[*at]).into_iter().any(accesses_buffer)).collect();
     let (Some(&first), Some(&last)) = (readers.first(), readers.last()) else { return };

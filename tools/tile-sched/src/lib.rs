@@ -144,7 +144,7 @@ impl Scheduling {
         functions.iter_mut().try_for_each(|function| run(function, &mut context))
     }
 
-    /// Runs a pass that only marks ops of each function.
+    /// Runs a pass that cannot fail on each function. The pass sets attributes of ops, or wraps an op in `pairs`; it moves no op.
     fn mark(&mut self, run: fn(&mut Function, &Context<'_>)) -> Result<()> {
         let File { envelope, payload: Module { functions, layouts, .. } } = &mut self.file;
         let target = envelope.target()?;
@@ -168,7 +168,8 @@ impl Scheduling {
         Ok(())
     }
 
-    /// Splits each function into warp roles, or completes it in one role.
+    /// Splits each function into warp roles. A function that cannot be split keeps one role: if the attempt fails, its loops are
+    /// written again for one role.
     fn split_into_warp_roles(&mut self) -> Result<()> {
         let File { envelope, payload: Module { functions, schedules, layouts, .. } } = &mut self.file;
         for (function, draft) in functions.iter_mut().zip(self.drafts.take().unwrap_or_default()) {

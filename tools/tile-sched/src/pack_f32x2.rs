@@ -1,4 +1,4 @@
-//! Purpose: mark arithmetic that runs on two registers at once (`f32x2`).
+//! Purpose: wrap arithmetic in `pairs` that runs on two registers at once (`f32x2`).
 //! Requires: all other decisions about the function.
 //! Establishes: `pairs` ops, only where they save at least as many instructions as packing and unpacking cost.
 //! Preserves: the op order and all results.

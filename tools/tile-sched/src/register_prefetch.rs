@@ -10,7 +10,7 @@
 //! the loops directly inside them: their grid has only as many CTAs as run at a time. It also holds if threads need so many
 //! registers that few warps fit on an SM.
 
-use crate::graph::{address_slice_of_read, check_no_early_exit, for_body, loops};
+use crate::graph::{address_slice_of_read, check_no_early_exit, for_body, for_loops};
 use crate::materialize::{drop_token, mapped};
 use crate::occupancy::ENOUGH_WARPS;
 use crate::pipelining_options::pipelines_loops;
@@ -71,7 +71,7 @@ fn prefetch_loads(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     let max_registers = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / BUDGET_DIVISOR;
     let mut changed_loops = Vec::new();
     let everywhere = everywhere || has_few_warps(function, layouts, target);
-    for for_op in if everywhere { loops(function) } else { loops_of_persistent_kernel(function) } {
+    for for_op in if everywhere { for_loops(function) } else { loops_of_persistent_kernel(function) } {
         let candidates = prefetchable_loads(function, for_op, layouts);
         let mut registers_left = max_registers;
         let mut selected: Vec<Load> = Vec::new();
@@ -116,7 +116,7 @@ fn loops_of_persistent_kernel(function: &Function) -> Vec<OpId> {
             stack.extend(body.ops[op].kind.regions().into_iter().map(|region| (region, persists)));
         }
     }
-    loops(function).into_iter().filter(|op| persistent.contains(op)).collect()
+    for_loops(function).into_iter().filter(|op| persistent.contains(op)).collect()
 }
 
 /// The loads of a loop that can be issued an iteration ahead.

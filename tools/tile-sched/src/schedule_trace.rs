@@ -3,7 +3,7 @@
 //! In the trace, each loop is a process, and each resource is a thread of that process. Each op is an event in every traced
 //! iteration. One microsecond of the trace is one cycle.
 
-use crate::graph::{Graph, loops};
+use crate::graph::{Graph, for_loops};
 use crate::resource_model::{Machine, Resource};
 use base::File;
 use base::diag::{Diagnostic, Result};
@@ -23,7 +23,7 @@ pub fn trace(file: &File<Module>) -> Result<String> {
     let mut events = Vec::new();
     for (process, schedule) in file.payload.schedules.iter().enumerate() {
         let function = file.payload.functions.iter().find(|function| function.name == schedule.function);
-        let scheduled_loop = function.and_then(|function| Some((function, *loops(function).get(schedule.index as usize)?)));
+        let scheduled_loop = function.and_then(|function| Some((function, *for_loops(function).get(schedule.index as usize)?)));
         let Some((function, for_op)) = scheduled_loop else { continue };
         let graph = Graph::build(&file.payload, function, for_op, &machine)
             .map_err(|reason| Diagnostic::invalid("SC121", format!("no trace of loop {}: {reason}", schedule.index)))?;

@@ -7,8 +7,8 @@
 //! that could not be pipelined gets a schedule with one stage here. Reason: threads can wait for TMA copies only through a
 //! pipeline.
 
-use crate::buffer_accesses::{BufferTouch, touches};
-use crate::graph::{for_body, loops};
+use crate::buffer_accesses::{SchedulingAccess, buffer_accesses};
+use crate::graph::{for_body, for_loops};
 use crate::single_role_pipelines;
 use base::Block;
 use base::ir::{Op as OpId, Operation};
@@ -26,7 +26,7 @@ pub(crate) fn buffer_filled_by_tma(op: &Op) -> Option<Buffer> {
 pub(crate) fn with_serial_schedules(function: &Function, all_schedules: &[LoopSchedule]) -> Vec<LoopSchedule> {
     let own_schedules = all_schedules.iter().filter(|schedule| schedule.function == function.name).cloned();
     let mut own_schedules: Vec<LoopSchedule> = own_schedules.collect();
-    for (index, for_op) in (0..).zip(loops(function)) {
+    for (index, for_op) in (0..).zip(for_loops(function)) {
         let ops = &function.body.blocks[function.body.block_of(for_body(function, for_op))].ops;
         let by_tma = ops.iter().any(|op| buffer_filled_by_tma(&function.body.ops[*op].kind).is_some());
         if by_tma && own_schedules.iter().all(|schedule| schedule.index != index) {
@@ -71,7 +71,7 @@ pub(crate) fn signal_barrier_bytes(function: &Function) -> u32 {
         let ops = &body.blocks[body.block_of(for_body(function, *for_op))].ops;
         ops.iter().any(|op| buffer_filled_by_tma(&body.ops[*op].kind).is_some())
     };
-    loops(function).iter().filter(|for_op| has_tma(for_op)).count() as u32 * 2 * PipelineInfo::BARRIER_BYTES
+    for_loops(function).iter().filter(|for_op| has_tma(for_op)).count() as u32 * 2 * PipelineInfo::BARRIER_BYTES
 }
 
 /// Returns whether other ops have used the memory of these buffers before a loop starts. If another op encloses the loop, all ops
@@ -92,8 +92,8 @@ pub(crate) fn is_memory_used_before(function: &Function, for_op: OpId, buffers: 
     };
     for &op in body.blocks[function.entry()].ops.iter().take_while(|op| **op != for_op) {
         let ops = with_inner(op);
-        let touched = ops.iter().flat_map(|op| touches(&body.ops[*op].kind)).map(BufferTouch::buffer);
-        let mut smem_buffers = touched.filter(|buffer| attrs.program.buffers[*buffer].space == Space::Shared);
+        let accessed = ops.iter().flat_map(|op| buffer_accesses(&body.ops[*op].kind)).map(SchedulingAccess::buffer);
+        let mut smem_buffers = accessed.filter(|buffer| attrs.program.buffers[*buffer].space == Space::Shared);
         if smem_buffers.any(|buffer| !buffers.contains(&buffer) && overlaps(buffer)) {
             return true;
         }
@@ -115,7 +115,7 @@ pub(crate) fn filled_alternately(function: &Function, block: Block) -> BTreeSet<
 /// Returns whether a loop of the function has copies that fill a buffer in alternation.
 pub(crate) fn has_alternating_copies(function: &Function) -> bool {
     let body_of = |for_op: OpId| function.body.block_of(for_body(function, for_op));
-    loops(function).into_iter().any(|for_op| !filled_alternately(function, body_of(for_op)).is_empty())
+    for_loops(function).into_iter().any(|for_op| !filled_alternately(function, body_of(for_op)).is_empty())
 }
 
 /// A TMA copy of a loop, with the properties that decide which copies share its pipeline.
@@ -208,7 +208,7 @@ pub(crate) fn group_copies(attrs: &mut FunctionAttrs, copies: &[TmaCopy]) -> Vec
 /// The bodies of the loops whose TMA copies fill memory that earlier ops have used.
 pub(crate) fn loops_that_reuse_memory(function: &Function) -> impl Iterator<Item = Block> {
     let body = &function.body;
-    loops(function).into_iter().filter_map(|for_op| {
+    for_loops(function).into_iter().filter_map(|for_op| {
         let block = body.block_of(for_body(function, for_op));
         let staged_buffers: Vec<Buffer> =
             body.blocks[block].ops.iter().filter_map(|op| buffer_filled_by_tma(&body.ops[*op].kind)).collect();

@@ -3,7 +3,7 @@
 //! In-flight invariant: the accumulator flows only to the same MMA of the next iteration, and in the loop only copies fill the
 //! operand buffers. The stages that the MMAs of an iteration read are therefore free one iteration later.
 
-use crate::buffer_accesses::{BufferTouch, touches};
+use crate::buffer_accesses::{SchedulingAccess, buffer_accesses};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Body};
 use sched::{Function, LoopSchedule, Op};
@@ -30,7 +30,8 @@ pub(crate) fn mmas(function: &Function, block: Block) -> Vec<InFlightMma> {
     };
     let ops = &body.blocks[block].ops;
     let inside = ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|region| body.walk(region));
-    let touched: Vec<BufferTouch> = ops.iter().copied().chain(inside).flat_map(|op| touches(&body.ops[op].kind)).collect();
+    let accessed: Vec<SchedulingAccess> =
+        ops.iter().copied().chain(inside).flat_map(|op| buffer_accesses(&body.ops[op].kind)).collect();
     let in_flight_mma = |&op: &OpId| {
         let Op::Core(tileas::Op::Mma { lhs, rhs, acc: MmaOperand::Registers(acc), atom: MmaAtom::Group(_), .. }) =
             &body.ops[op].kind
@@ -38,7 +39,7 @@ pub(crate) fn mmas(function: &Function, block: Block) -> Vec<InFlightMma> {
             return None;
         };
         let reads = vec![lhs.buffer()?, rhs.buffer()?];
-        if reads.iter().any(|buffer| touched.contains(&BufferTouch::Write(*buffer))) {
+        if reads.iter().any(|buffer| accessed.contains(&SchedulingAccess::Write(*buffer))) {
             return None;
         }
         let accumulators = body.result(op);
@@ -73,9 +74,9 @@ pub(crate) fn is_possible(function: &Function, schedule: &LoopSchedule) -> bool 
     let (operand_buffers, ops, last) =
         (operand_buffers_in_flight(function, block), &function.body.blocks[block].ops, schedule.last_stage());
     let fills = |op: OpId| {
-        touches(&function.body.ops[op].kind)
+        buffer_accesses(&function.body.ops[op].kind)
             .iter()
-            .any(|touch| matches!(touch, BufferTouch::Copy(b) if operand_buffers.contains(b)))
+            .any(|access| matches!(access, SchedulingAccess::Copy(b) if operand_buffers.contains(b)))
     };
     schedule.entries.iter().all(|entry| entry.stage < last || ops.get(entry.op as usize).is_none_or(|op| !fills(*op)))
 }

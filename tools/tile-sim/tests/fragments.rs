@@ -151,17 +151,17 @@ fn mma_shapes() {
             false => register_list(100 + first, count),
         };
         let total = a_words + b_words + c_words;
-        let move_in: String = match is_double {
+        let load_operands: String = match is_double {
             true => (0..total / 2).map(|n| format!("ld.global.b64 %rd{}, [%rd2+{}];\n", 100 + n, 8 * n)).collect(),
             false => load_registers(100, total, 0),
         };
         let results = a_words + b_words;
-        let move_out: String = match is_double {
+        let store_results: String = match is_double {
             true => (0..c_words / 2).map(|n| format!("st.global.b64 [%rd3+{}], %rd{};\n", 8 * n, 100 + results / 2 + n)).collect(),
             false => store_registers(100 + results, c_words),
         };
         let (va, vb, vc) = (vector(0, a_words), vector(a_words, b_words), vector(results, c_words));
-        let body = format!("{}{move_in}{name} {vc}, {va}, {vb}, {vc};\n{move_out}", prologue(32, total, c_words));
+        let body = format!("{}{load_operands}{name} {vc}, {va}, {vb}, {vc};\n{store_results}", prologue(32, total, c_words));
         let ptx = kernel("sm_120a", 32, 64, &body).replace("%rd<40>", "%rd<300>");
         let out = run_for_output(&ptx, &registers.words, 32 * c_words, 1);
         for lane in 0..32 {

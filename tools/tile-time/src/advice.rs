@@ -46,33 +46,57 @@ fn is_at_compulsory_traffic(sample: &Sample, baseline: &Prediction) -> bool {
     baseline.memory_bytes <= MAX_EXCESS_TRAFFIC * sample.compulsory_traffic()
 }
 
-/// Returns the scenarios: for each, the hypothetical change, the advice to the programmer, the changed model and the changed
-/// machine.
-fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machine)> {
-    let changed_machine = |change: fn(&mut Machine)| {
-        let mut machine = machine.clone();
-        change(&mut machine);
-        machine
-    };
-    let unchanged = WhatIf::default();
+/// A scenario: its name, the advice to the programmer, the changed model and the changed machine.
+type Scenario = (&'static str, &'static str, WhatIf, Machine);
+
+/// Returns the scenarios.
+fn what_ifs(machine: &Machine) -> Vec<Scenario> {
+    let mut scenarios = memory_scenarios(machine);
+    scenarios.extend(arithmetic_scenarios(machine));
+    scenarios.extend([
+        (
+            "one more resident CTA",
+            "reduce the shared memory or the registers of a CTA",
+            WhatIf { extra_ctas: 1, ..WhatIf::default() },
+            machine.clone(),
+        ),
+        (
+            "a grid that fills the GPU in every wave",
+            "divide the work among more CTAs: smaller tiles, a split of K or of the sequence, or a persistent loop",
+            WhatIf { fills_last_wave: true, ..WhatIf::default() },
+            machine.clone(),
+        ),
+    ]);
+    scenarios
+}
+
+/// Returns a copy of a machine with a change.
+fn changed_machine(machine: &Machine, change: fn(&mut Machine)) -> Machine {
+    let mut machine = machine.clone();
+    change(&mut machine);
+    machine
+}
+
+/// Returns the scenarios with faster memory, copies and synchronisation.
+fn memory_scenarios(machine: &Machine) -> Vec<Scenario> {
     vec![
         (
             "no bank conflicts",
             "use a swizzled or padded shared-memory layout",
-            WhatIf { without_bank_conflicts: true, ..unchanged },
+            WhatIf { without_bank_conflicts: true, ..WhatIf::default() },
             machine.clone(),
         ),
         (
             "no spilled registers",
             "smaller tiles, more warps per tile, or shorter live ranges",
-            WhatIf { without_spills: true, ..unchanged },
+            WhatIf { without_spills: true, ..WhatIf::default() },
             machine.clone(),
         ),
         (
             "no memory latency",
             "increase the prefetch distance: more stages, or more resident CTAs",
-            unchanged,
-            changed_machine(|machine| {
+            WhatIf::default(),
+            changed_machine(machine, |machine| {
                 machine.global.l2_latency = 1.0;
                 machine.global.memory_latency = 1.0;
                 machine.copy.tma_latency = machine.sync.wake;
@@ -81,14 +105,14 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             DRAM,
             "reduce DRAM reads: larger tiles, a CTA order with more reuse, smaller types",
-            unchanged,
-            changed_machine(|machine| machine.chip.memory *= 1e3),
+            WhatIf::default(),
+            changed_machine(machine, |machine| machine.chip.memory *= 1e3),
         ),
         (
             "unlimited L2 bandwidth",
             "reduce L2 reads: larger tiles, multicast, smaller types",
-            unchanged,
-            changed_machine(|machine| {
+            WhatIf::default(),
+            changed_machine(machine, |machine| {
                 machine.global.l2_bytes *= 1e3;
                 machine.global.l2_chip_bytes *= 1e3;
             }),
@@ -96,8 +120,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             "unlimited TMA throughput",
             "use wider rows and larger TMA tiles",
-            unchanged,
-            changed_machine(|machine| {
+            WhatIf::default(),
+            changed_machine(machine, |machine| {
                 machine.copy.tma_issue = 0.0;
                 machine.copy.tma_row = 0.0;
                 machine.copy.tma_bytes *= 1e3;
@@ -106,8 +130,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             "no barrier latency",
             "use fewer barriers, or warp specialization",
-            unchanged,
-            changed_machine(|machine| {
+            WhatIf::default(),
+            changed_machine(machine, |machine| {
                 machine.sync.barrier = 0.0;
                 machine.sync.barrier_warp = 0.0;
                 machine.sync.arrive = 0.0;
@@ -115,11 +139,17 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
                 machine.sync.ready = 1.0;
             }),
         ),
+    ]
+}
+
+/// Returns the scenarios with faster computation.
+fn arithmetic_scenarios(machine: &Machine) -> Vec<Scenario> {
+    vec![
         (
             "twice the special-function throughput",
             "use fewer exponentials and divisions, or replace some by polynomials",
-            unchanged,
-            changed_machine(|machine| {
+            WhatIf::default(),
+            changed_machine(machine, |machine| {
                 machine.rate.special *= 2.0;
                 machine.rate.ex2 *= 2.0;
             }),
@@ -127,8 +157,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             "twice the arithmetic throughput",
             "use fewer instructions: packed arithmetic; conversions and index computations outside loops",
-            unchanged,
-            changed_machine(|machine| {
+            WhatIf::default(),
+            changed_machine(machine, |machine| {
                 let rate = &mut machine.rate;
                 for rate in [&mut rate.f32, &mut rate.f32x2, &mut rate.half2, &mut rate.add, &mut rate.logic, &mut rate.compare] {
                     *rate *= 2.0;
@@ -141,8 +171,8 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
         (
             "twice the tensor-core throughput",
             "use smaller types, or tile shapes with the full MMA rate",
-            unchanged,
-            changed_machine(|machine| {
+            WhatIf::default(),
+            changed_machine(machine, |machine| {
                 let mma = &mut machine.mma;
                 for cycles in [&mut mma.f16, &mut mma.f16_accumulator, &mut mma.tf32, &mut mma.i8, &mut mma.f8, &mut mma.scaled] {
                     *cycles /= 2.0;
@@ -150,18 +180,6 @@ fn what_ifs(machine: &Machine) -> Vec<(&'static str, &'static str, WhatIf, Machi
                 machine.wgmma.column /= 2.0;
                 machine.tcgen05.column /= 2.0;
             }),
-        ),
-        (
-            "one more resident CTA",
-            "reduce the shared memory or the registers of a CTA",
-            WhatIf { extra_ctas: 1, ..unchanged },
-            machine.clone(),
-        ),
-        (
-            "a grid that fills the GPU in every wave",
-            "divide the work among more CTAs: smaller tiles, a split of K or of the sequence, or a persistent loop",
-            WhatIf { fills_last_wave: true, ..unchanged },
-            machine.clone(),
         ),
     ]
 }

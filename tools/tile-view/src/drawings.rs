@@ -47,7 +47,7 @@ pub(crate) fn function_view(module: &Module, function: &Function, rows: Vec<usiz
             elem: info.elem.print(),
             elem_bytes: info.elem.bytes(),
             shape: info.shape.to_vec(),
-            offsets: info.offsets.clone(),
+            offsets: info.offset_bases.clone(),
             space: if info.space == Space::Tensor { "tensor" } else { "shared" },
             size: if info.space == Space::Tensor { info.columns() } else { info.bytes() },
             offset: placement.map_or(0, |placement| placement.offset),

@@ -11,17 +11,17 @@ use crate::Scalar;
 pub trait Word: Copy + Default + PartialEq + Send + Sync + 'static {
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
-    /// Wraps a vector of words in the variant of [`Lanes`] for this word type.
-    fn lanes(words: Vec<Self>) -> Lanes;
+    /// Wraps a vector of words in the variant of [`ElementWords`] for this word type.
+    fn element_words(words: Vec<Self>) -> ElementWords;
     /// The words of a vector; `None` if the vector has another word type.
-    fn words_of(lanes: &Lanes) -> Option<&[Self]>;
-    /// As [`Word::of`], but mutable.
-    fn words_of_mut(lanes: &mut Lanes) -> Option<&mut Vec<Self>>;
+    fn words_of(element_words: &ElementWords) -> Option<&[Self]>;
+    /// As [`Word::words_of`], but mutable.
+    fn words_of_mut(element_words: &mut ElementWords) -> Option<&mut Vec<Self>>;
 }
 
-/// The bits of many elements of one type, such as the elements of a tile. The name does not refer to the lanes of a warp.
+/// The bits of many elements of one type, such as the elements of a tile, in words of one width.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lanes {
+pub enum ElementWords {
     W8(Vec<u8>),
     W16(Vec<u16>),
     W32(Vec<u32>),
@@ -39,18 +39,18 @@ macro_rules! word {
             fn bits(self) -> u64 {
                 self as u64
             }
-            fn lanes(words: Vec<Self>) -> Lanes {
-                Lanes::$variant(words)
+            fn element_words(words: Vec<Self>) -> ElementWords {
+                ElementWords::$variant(words)
             }
-            fn words_of(lanes: &Lanes) -> Option<&[Self]> {
-                match lanes {
-                    Lanes::$variant(words) => Some(words),
+            fn words_of(element_words: &ElementWords) -> Option<&[Self]> {
+                match element_words {
+                    ElementWords::$variant(words) => Some(words),
                     _ => None,
                 }
             }
-            fn words_of_mut(lanes: &mut Lanes) -> Option<&mut Vec<Self>> {
-                match lanes {
-                    Lanes::$variant(words) => Some(words),
+            fn words_of_mut(element_words: &mut ElementWords) -> Option<&mut Vec<Self>> {
+                match element_words {
+                    ElementWords::$variant(words) => Some(words),
                     _ => None,
                 }
             }
@@ -62,56 +62,57 @@ word!(u16, W16);
 word!(u32, W32);
 word!(u64, W64);
 
-/// Evaluates an expression with `$words` bound to the vector in a [`Lanes`]. The macro expands the expression for each word type.
+/// Evaluates an expression with `$words` bound to the vector in an [`ElementWords`]. The macro expands the expression for
+/// each word type.
 #[macro_export]
-macro_rules! each_lanes {
-    ($lanes:expr, $words:ident => $body:expr) => {
-        match $lanes {
-            $crate::arith::Lanes::W8($words) => $body,
-            $crate::arith::Lanes::W16($words) => $body,
-            $crate::arith::Lanes::W32($words) => $body,
-            $crate::arith::Lanes::W64($words) => $body,
+macro_rules! match_words {
+    ($element_words:expr, $words:ident => $body:expr) => {
+        match $element_words {
+            $crate::arith::ElementWords::W8($words) => $body,
+            $crate::arith::ElementWords::W16($words) => $body,
+            $crate::arith::ElementWords::W32($words) => $body,
+            $crate::arith::ElementWords::W64($words) => $body,
         }
     };
 }
 
-impl Lanes {
+impl ElementWords {
     /// Returns `count` elements of type `ty` with the same bits.
-    pub fn splat(ty: Scalar, bits: u64, count: usize) -> Lanes {
+    pub fn splat(ty: Scalar, bits: u64, count: usize) -> ElementWords {
         match ty.bits() {
-            ..=8 => Lanes::W8(vec![bits as u8; count]),
-            16 => Lanes::W16(vec![bits as u16; count]),
-            32 => Lanes::W32(vec![bits as u32; count]),
-            _ => Lanes::W64(vec![bits; count]),
+            ..=8 => ElementWords::W8(vec![bits as u8; count]),
+            16 => ElementWords::W16(vec![bits as u16; count]),
+            32 => ElementWords::W32(vec![bits as u32; count]),
+            _ => ElementWords::W64(vec![bits; count]),
         }
     }
     /// Returns elements of type `ty` with these bits.
-    pub fn collect(ty: Scalar, bits: impl Iterator<Item = u64>) -> Lanes {
+    pub fn collect(ty: Scalar, bits: impl Iterator<Item = u64>) -> ElementWords {
         match ty.bits() {
-            ..=8 => Lanes::W8(bits.map(|bits| bits as u8).collect()),
-            16 => Lanes::W16(bits.map(|bits| bits as u16).collect()),
-            32 => Lanes::W32(bits.map(|bits| bits as u32).collect()),
-            _ => Lanes::W64(bits.collect()),
+            ..=8 => ElementWords::W8(bits.map(|bits| bits as u8).collect()),
+            16 => ElementWords::W16(bits.map(|bits| bits as u16).collect()),
+            32 => ElementWords::W32(bits.map(|bits| bits as u32).collect()),
+            _ => ElementWords::W64(bits.collect()),
         }
     }
     pub fn len(&self) -> usize {
-        each_lanes!(self, words => words.len())
+        match_words!(self, words => words.len())
     }
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
     pub fn get(&self, index: usize) -> u64 {
-        each_lanes!(self, words => words[index].bits())
+        match_words!(self, words => words[index].bits())
     }
     pub fn set(&mut self, index: usize, bits: u64) {
-        each_lanes!(self, words => words[index] = Word::from_bits(bits))
+        match_words!(self, words => words[index] = Word::from_bits(bits))
     }
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.len()).map(|index| self.get(index))
     }
     /// Returns the elements at these indices, in this order.
-    pub fn gather(&self, indices: impl Iterator<Item = usize>) -> Lanes {
-        each_lanes!(self, words => Word::lanes(indices.map(|index| words[index]).collect()))
+    pub fn gather(&self, indices: impl Iterator<Item = usize>) -> ElementWords {
+        match_words!(self, words => Word::element_words(indices.map(|index| words[index]).collect()))
     }
 }
 
@@ -158,31 +159,31 @@ impl Map3 for OneElement<3> {
 }
 
 /// All elements of each operand. The vectors of the operands have the same length.
-pub(super) struct AllElements<'a, const N: usize>(pub(super) [&'a Lanes; N]);
+pub(super) struct AllElements<'a, const N: usize>(pub(super) [&'a ElementWords; N]);
 
 /// Returns the words of an operand, whose word type the caller knows.
-fn words<A: Word>(lanes: &Lanes) -> &[A] {
-    A::words_of(lanes).expect("the lanes of an operand have the word of its type")
+fn words<A: Word>(element_words: &ElementWords) -> &[A] {
+    A::words_of(element_words).expect("the words of an operand have the word type of its element type")
 }
 
 impl Map1 for AllElements<'_, 1> {
-    type Output = Lanes;
-    fn map<A: Word, R: Word>(self, f: impl Fn(A) -> R) -> Lanes {
-        R::lanes(words::<A>(self.0[0]).iter().map(|a| f(*a)).collect())
+    type Output = ElementWords;
+    fn map<A: Word, R: Word>(self, f: impl Fn(A) -> R) -> ElementWords {
+        R::element_words(words::<A>(self.0[0]).iter().map(|a| f(*a)).collect())
     }
 }
 
 impl Map2 for AllElements<'_, 2> {
-    type Output = Lanes;
-    fn map<A: Word, B: Word, R: Word>(self, f: impl Fn(A, B) -> R) -> Lanes {
-        R::lanes(words::<A>(self.0[0]).iter().zip(words::<B>(self.0[1])).map(|(a, b)| f(*a, *b)).collect())
+    type Output = ElementWords;
+    fn map<A: Word, B: Word, R: Word>(self, f: impl Fn(A, B) -> R) -> ElementWords {
+        R::element_words(words::<A>(self.0[0]).iter().zip(words::<B>(self.0[1])).map(|(a, b)| f(*a, *b)).collect())
     }
 }
 
 impl Map3 for AllElements<'_, 3> {
-    type Output = Lanes;
-    fn map<A: Word>(self, f: impl Fn(A, A, A) -> A) -> Lanes {
+    type Output = ElementWords;
+    fn map<A: Word>(self, f: impl Fn(A, A, A) -> A) -> ElementWords {
         let pairs = words::<A>(self.0[1]).iter().zip(words::<A>(self.0[2]));
-        A::lanes(words::<A>(self.0[0]).iter().zip(pairs).map(|(a, (b, c))| f(*a, *b, *c)).collect())
+        A::element_words(words::<A>(self.0[0]).iter().zip(pairs).map(|(a, (b, c))| f(*a, *b, *c)).collect())
     }
 }

@@ -241,13 +241,13 @@ enum TripCountKey {
 /// The values of loop bounds that give each group of loops the requested trip count. If the lower bound of a loop is the upper
 /// bound of another loop, the other loop is handled first.
 fn bounds_for_trip_counts(
-    loops: &BTreeMap<TripCountKey, Vec<Bounds>>,
+    loops: &BTreeMap<TripCountKey, Vec<CheckedLoopBounds>>,
     trip_count_of: impl Fn(usize) -> u64,
 ) -> BTreeMap<Value, u64> {
     let mut forced_bounds = BTreeMap::new();
-    let mut remaining: Vec<(usize, (&TripCountKey, &Vec<Bounds>))> = loops.iter().enumerate().collect();
+    let mut remaining: Vec<(usize, (&TripCountKey, &Vec<CheckedLoopBounds>))> = loops.iter().enumerate().collect();
     while !remaining.is_empty() {
-        let starts_at_remaining_end = |(at, (_, group)): &(usize, (&TripCountKey, &Vec<Bounds>))| {
+        let starts_at_remaining_end = |(at, (_, group)): &(usize, (&TripCountKey, &Vec<CheckedLoopBounds>))| {
             let other_loops =
                 remaining.iter().filter(|(other, _)| other != at).flat_map(|(_, (_, other_loops))| other_loops.iter());
             let ends: BTreeSet<Value> = other_loops.map(|bounds| bounds.upper.0).collect();
@@ -266,11 +266,11 @@ fn bounds_for_trip_counts(
 /// smallest upper bound, so only the loop that starts first runs all iterations.
 fn group_bounds_for_trip_count(
     key: &TripCountKey,
-    group: &[Bounds],
+    group: &[CheckedLoopBounds],
     trip_count: u64,
     known: &BTreeMap<Value, u64>,
 ) -> Vec<(Value, u64)> {
-    let trip_count = trip_count.max(group.iter().any(Bounds::has_iteration).into());
+    let trip_count = trip_count.max(group.iter().any(CheckedLoopBounds::has_iteration).into());
     let mut forced_bounds: Vec<(Value, u64)> = group.iter().flat_map(|bounds| bounds.for_trip_count(trip_count, known)).collect();
     if let TripCountKey::UpperBound(upper) = key {
         let ends = forced_bounds.iter().filter(|(value, _)| value == upper).map(|(_, end)| *end).min();
@@ -281,7 +281,7 @@ fn group_bounds_for_trip_count(
 
 /// The loops that contain pipeline steps, end groups of copies, or only compute inside a warp role. Loops with a small constant
 /// trip count are not included. The loops are grouped by the value that determines the trip count.
-fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<Bounds>> {
+fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<CheckedLoopBounds>> {
     let body = &function.body;
     let entry = function.entry();
     let blocks = body.op_blocks();
@@ -289,7 +289,7 @@ fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<Bound
         Def::Argument { block, .. } => block == entry,
         Def::Result { op, .. } => blocks[op.0 as usize] == Some(entry),
     };
-    let mut loops: BTreeMap<TripCountKey, Vec<Bounds>> = BTreeMap::new();
+    let mut loops: BTreeMap<TripCountKey, Vec<CheckedLoopBounds>> = BTreeMap::new();
     let main_loops = main_loops(function);
     let mut regions = vec![(function.region, 0)];
     while let Some((region, depth)) = regions.pop() {
@@ -302,7 +302,7 @@ fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<Bound
                 let has_steps = has_pipeline_steps(function, region);
                 inner_depth += usize::from(has_steps);
                 let lower = main_loops.get(&op).map_or(lower, |main_loop| lower_bound_of(function, *main_loop));
-                let bounds = Bounds::from_values(function, [lower, upper, step], unsigned);
+                let bounds = CheckedLoopBounds::from_values(function, [lower, upper, step], unsigned);
                 let is_main_loop = main_loops.values().any(|main_loop| *main_loop == op);
                 // Loops that end copy groups are included, because waits depend on the number of groups. If a warp role only
                 // computes in a loop, code after the loop may still rely on an iteration. All other loops are executed as if they
@@ -329,7 +329,7 @@ fn constant_value(function: &Function, value: Value) -> Option<u64> {
 }
 
 /// The bounds of a loop. A bound that is a constant has its value.
-struct Bounds {
+struct CheckedLoopBounds {
     /// The lower bound, with its value if it is constant.
     lower: (Value, Option<u64>),
     /// The step, with its value if it is constant.
@@ -342,10 +342,10 @@ struct Bounds {
     unsigned: bool,
 }
 
-impl Bounds {
-    fn from_values(function: &Function, values: [Value; 3], unsigned: bool) -> Bounds {
+impl CheckedLoopBounds {
+    fn from_values(function: &Function, values: [Value; 3], unsigned: bool) -> CheckedLoopBounds {
         let [lower, upper, step] = values.map(|value| (value, constant_value(function, value)));
-        Bounds { lower, step, upper, scalar: scalars::carrier_type(function, lower.0), unsigned }
+        CheckedLoopBounds { lower, step, upper, scalar: scalars::carrier_type(function, lower.0), unsigned }
     }
     /// Returns whether the trip count is constant and small enough to execute the loop as it is.
     fn is_short(&self) -> bool {
@@ -426,7 +426,7 @@ fn lower_bound_of(function: &Function, op: OpId) -> Value {
 
 /// The bounds of pipelined loops, without loops of few constant iterations. A main loop and its epilogue loop count as one loop.
 /// `None` if there is no pipelined loop.
-fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
+fn pipelined_bounds(function: &Function) -> Option<Vec<CheckedLoopBounds>> {
     let body = &function.body;
     let pipelined: Vec<OpId> = body.walk(function.region).into_iter().filter(|op| is_pipelined(function, *op)).collect();
     let bounds = |op: OpId| {
@@ -439,7 +439,7 @@ fn pipelined_bounds(function: &Function) -> Option<Vec<Bounds>> {
     let bounds_of = |&op: &OpId| {
         let ([_, upper, step], unsigned) = bounds(op);
         let lower = lower_bound_of(function, main_loops.get(&op).copied().unwrap_or(op));
-        let bounds = Bounds::from_values(function, [lower, upper, step], unsigned);
+        let bounds = CheckedLoopBounds::from_values(function, [lower, upper, step], unsigned);
         (!bounds.is_short()).then_some(bounds)
     };
     let last_loops = pipelined.iter().filter(|op| !has_epilogue.contains(op));

@@ -9,7 +9,7 @@ const ROW_BYTES: u32 = 16;
 impl BufferInfo {
     /// The byte offset of an element in the buffer. `None` if the buffer does not hold the element.
     fn byte_offset(&self, element: u32) -> Option<u32> {
-        solve(&self.offsets, element).map(|offset| offset as u32 * self.elem.bytes())
+        solve(&self.offset_bases, element).map(|offset| offset as u32 * self.elem.bytes())
     }
 
     /// Returns whether the lowest `1 << vector_bits` registers of each thread are an aligned vector. The elements of an aligned

@@ -72,13 +72,13 @@ impl BufferInfo {
     pub fn columns(&self) -> u32 {
         match self.space {
             Space::Shared => 0,
-            Space::Tensor => 1 << self.offsets.len().saturating_sub(self.part_bits() + ALL_LANE_BITS).min(31),
+            Space::Tensor => 1 << self.offset_bases.len().saturating_sub(self.part_bits() + ALL_LANE_BITS).min(31),
         }
     }
 
     /// The position of an element. The map is linear: the XOR of two element numbers has the XOR of their positions.
     pub fn tmem_position(&self, element: u32) -> Option<TmemPosition> {
-        let offset = solve(&self.offsets, element)? as u32;
+        let offset = solve(&self.offset_bases, element)? as u32;
         let (parts, columns) = (self.part_bits() as u32, self.columns().ilog2());
         Some(TmemPosition {
             lane: offset >> (parts + columns),
@@ -91,8 +91,8 @@ impl BufferInfo {
     fn basis_of(&self, address_bit: TmemBit) -> u32 {
         let (parts, columns) = (self.part_bits(), self.columns().ilog2() as usize);
         match address_bit {
-            TmemBit::Column(bit) if (bit as usize) < columns => self.offsets[parts + bit as usize],
-            TmemBit::Lane(bit) => self.offsets[parts + columns + bit as usize],
+            TmemBit::Column(bit) if (bit as usize) < columns => self.offset_bases[parts + bit as usize],
+            TmemBit::Lane(bit) => self.offset_bases[parts + columns + bit as usize],
             TmemBit::Column(_) | TmemBit::SplitOffset => 0,
         }
     }
@@ -101,7 +101,7 @@ impl BufferInfo {
 /// A buffer in tensor memory with these bases: `part` for the position in a word, then `columns`, then `lanes`.
 fn tmem_buffer(elem: Elem, shape: &[u32], part: Vec<u32>, columns: Vec<u32>, lanes: [u32; ALL_LANE_BITS]) -> BufferInfo {
     let align = (1u32 << columns.len().min(31)).min(MAX_ALIGN_COLUMNS);
-    BufferInfo { elem, shape: shape.into(), offsets: [part, columns, lanes.to_vec()].concat(), align, space: Space::Tensor }
+    BufferInfo { elem, shape: shape.into(), offset_bases: [part, columns, lanes.to_vec()].concat(), align, space: Space::Tensor }
 }
 
 /// Assigns rows to lanes. `row` returns the basis of a row bit. Returns the bases of the lane bits, and the bases of the row bits
@@ -186,7 +186,7 @@ pub fn scale_buffer(elem: Elem, shape: &[u32], operand: Operand) -> Option<Buffe
 
 /// Returns whether two buffers have equal memory, layouts and types. Their alignments may differ.
 pub fn equals_except_alignment(info: &BufferInfo, other: &BufferInfo) -> bool {
-    info.space == other.space && info.offsets == other.offsets && info.shape == other.shape && info.elem == other.elem
+    info.space == other.space && info.offset_bases == other.offset_bases && info.shape == other.shape && info.elem == other.elem
 }
 
 // MMAs.
@@ -355,7 +355,7 @@ impl LaneAtom {
             warp.push(columns.pop().map_or(0, |bit| basis_of(TmemBit::Column(bit))));
         }
         let upper_lanes = if self.lanes() == 16 { basis_of(TmemBit::Lane(4)) } else { 0 };
-        let parts = info.offsets[..info.part_bits()].iter().map(|basis| slice.tile_basis(*basis));
+        let parts = info.offset_bases[..info.part_bits()].iter().map(|basis| slice.tile_basis(*basis));
         let further = columns.iter().map(|bit| basis_of(TmemBit::Column(*bit))).chain([upper_lanes]);
         let register: Vec<u32> = parts.chain(atom_registers.iter().copied()).chain(further).filter(|basis| *basis != 0).collect();
         let layout = Layout { register, lane, warp };

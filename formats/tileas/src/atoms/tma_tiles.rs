@@ -70,16 +70,16 @@ pub fn tma_buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<Buffe
     let dim_bits = |dim: usize| (extent[dim].trailing_zeros() as usize, strides.dim_bits(order[dim]).map(|bit| 1u32 << bit));
     let inside_tma_tile = (0..order.len()).flat_map(|dim| dim_bits(dim).1.take(dim_bits(dim).0));
     let further_tma_tiles = (1..order.len()).chain([0]).flat_map(|dim| dim_bits(dim).1.skip(dim_bits(dim).0));
-    let mut offsets: Vec<u32> = inside_tma_tile.chain(further_tma_tiles).collect();
+    let mut offset_bases: Vec<u32> = inside_tma_tile.chain(further_tma_tiles).collect();
     let bits_of = |length: u32| (length / elem.bytes()).ilog2() as usize;
     let (row_bits, chunk_bits) = (bits_of(MAX_ROW_BYTES), bits_of(CHUNK_BYTES));
     for bit in 0..swizzle.max_row_bytes().map_or(0, |row| (row / CHUNK_BYTES).ilog2() as usize) {
-        if row_bits + bit < offsets.len() {
-            offsets[row_bits + bit] ^= offsets[chunk_bits + bit];
+        if row_bits + bit < offset_bases.len() {
+            offset_bases[row_bits + bit] ^= offset_bases[chunk_bits + bit];
         }
     }
     let align = swizzle_alignment(swizzle);
-    let info = BufferInfo { elem, shape: view.tile.clone(), offsets, align, space: Space::Shared };
+    let info = BufferInfo { elem, shape: view.tile.clone(), offset_bases, align, space: Space::Shared };
     let has_aligned_tma_tiles = extent.iter().product::<u32>() * elem.bytes() >= MIN_ALIGN_BYTES;
     (has_aligned_tma_tiles && info.bytes().is_multiple_of(align)).then_some(info)
 }

@@ -108,11 +108,11 @@ pub fn operand_buffer(elem: Elem, shape: &[u32], inner: usize) -> Option<BufferI
     let mut bits = strides.dim_bits(inner).map(|bit| 1u32 << bit);
     let row: Vec<u32> = bits.by_ref().take(bits_of(row_bytes)).collect();
     let rows = strides.dim_bits(outer).map(|bit| 1 << bit);
-    let mut offsets: Vec<u32> = row.into_iter().chain(rows).chain(bits).collect();
+    let mut offset_bases: Vec<u32> = row.into_iter().chain(rows).chain(bits).collect();
     for bit in 0..(row_bytes / CHUNK_BYTES).ilog2() as usize {
-        offsets[bits_of(MAX_ROW_BYTES) + bit] ^= offsets[bits_of(CHUNK_BYTES) + bit];
+        offset_bases[bits_of(MAX_ROW_BYTES) + bit] ^= offset_bases[bits_of(CHUNK_BYTES) + bit];
     }
-    Some(BufferInfo { elem, shape: shape.into(), offsets, align: ALIGN_BYTES, space: Space::Shared })
+    Some(BufferInfo { elem, shape: shape.into(), offset_bases, align: ALIGN_BYTES, space: Space::Shared })
 }
 
 /// An operand in a buffer, as a matrix descriptor describes it.
@@ -136,7 +136,7 @@ impl Matrix {
         let rank = info.shape.len();
         let matches_layout = |inner: &usize| {
             let matches = |expected: BufferInfo| {
-                expected.offsets == info.offsets && expected.space == info.space && info.align >= ALIGN_BYTES
+                expected.offset_bases == info.offset_bases && expected.space == info.space && info.align >= ALIGN_BYTES
             };
             operand_buffer(info.elem, &info.shape, *inner).is_some_and(matches)
         };
@@ -239,7 +239,7 @@ mod tests {
     fn a_buffer_with_another_layout_is_no_matrix() {
         let mut info = operand_buffer(Elem::Scalar(Scalar::BF16), &[64, 64], 1).unwrap();
         assert!(Matrix::from_buffer(&info, Operand::B, true).is_some_and(|matrix| matrix.along_depth));
-        info.offsets.swap(0, 7);
+        info.offset_bases.swap(0, 7);
         assert!(Matrix::from_buffer(&info, Operand::B, true).is_none());
         assert!(operand_buffer(Elem::Scalar(Scalar::BF16), &[64, 8], 1).is_none());
     }

@@ -195,7 +195,7 @@ impl FunctionChecker<'_> {
             format!("the TMA tiles of {map} do not divide those of {view}")
         })?;
         let filled = tma_tiles::tma_buffer(ty, &stored_map.extent, derived.swizzle).ok_or("its TMA tiles are too small")?;
-        let is_same_layout = (info.elem, &info.shape, &info.offsets) == (filled.elem, &filled.shape, &filled.offsets);
+        let is_same_layout = (info.elem, &info.shape, &info.offset_bases) == (filled.elem, &filled.shape, &filled.offset_bases);
         let fits = is_same_layout && info.space == filled.space;
         require(fits && info.align >= filled.align, || format!("{buffer} does not have the layout of the TMA tiles of {map}"))
     }
@@ -208,7 +208,7 @@ impl FunctionChecker<'_> {
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let has_tile_type = tile == CoreType::Tile { elem: info.elem, shape: &info.shape };
         require(has_tile_type, || format!("{buffer} does not have the type of the copied tile"))?;
-        layout.covers(info.offsets.len() as u32)?;
+        layout.covers(info.offset_bases.len() as u32)?;
         let is_supported_size = matches!(bytes, 4 | 8 | 16) && info.elem.bits() >= 8 && info.elem.bytes() <= bytes;
         require(is_supported_size, || format!("there are no copies of {bytes} bytes"))?;
         let vector_bits = (bytes / info.elem.bytes()).ilog2();

@@ -32,7 +32,7 @@ const MAX_TMEM_COLUMNS: u32 = 512;
 /// Returns whether the offsets of a tensor-memory buffer have enough bits for a position in a word and for a lane.
 fn has_lanes(info: &BufferInfo) -> bool {
     let part_bits = (crate::tensor_memory::WORD_BYTES / info.elem.bytes()).ilog2();
-    info.offsets.len() >= (part_bits + crate::tensor_memory::LANES.ilog2()) as usize
+    info.offset_bases.len() >= (part_bits + crate::tensor_memory::LANES.ilog2()) as usize
 }
 
 /// Checks the warps and the occupancy. A CTA with warp roles may have any number of warps up to the limit.
@@ -49,16 +49,16 @@ pub(super) fn check_buffers(attrs: &FunctionAttrs) -> Rule {
     for (buffer, info) in attrs.buffers.iter() {
         rules::check_extents(&info.shape).map_err(|message| format!("{buffer}: {message}"))?;
         let bits = info.shape.iter().map(|extent| extent.trailing_zeros()).sum::<u32>();
-        let is_inside = info.offsets.iter().all(|element| u64::from(*element) >> bits == 0);
+        let is_inside = info.offset_bases.iter().all(|element| u64::from(*element) >> bits == 0);
         let basis_count = match info.space {
-            Space::Shared => info.offsets.len(),
+            Space::Shared => info.offset_bases.len(),
             Space::Tensor => {
                 let fits = matches!(info.elem.bytes(), 1 | 2 | 4) && info.columns() <= MAX_TMEM_COLUMNS && has_lanes(info);
                 require(fits, || format!("{buffer} does not fit the lanes and columns of tensor memory"))?;
-                info.offsets.iter().filter(|basis| **basis != 0).count()
+                info.offset_bases.iter().filter(|basis| **basis != 0).count()
             }
         };
-        let has_each_once = basis_count == bits as usize && rank(info.offsets.iter().copied()) == bits;
+        let has_each_once = basis_count == bits as usize && rank(info.offset_bases.iter().copied()) == bits;
         require(is_inside && has_each_once, || format!("{buffer} does not give every element one offset"))?;
         let min_alignment = if info.space == Space::Shared { info.elem.bytes() } else { 1 };
         let is_aligned = info.align.is_power_of_two() && (min_alignment..=MAX_BUFFER_ALIGNMENT).contains(&info.align);

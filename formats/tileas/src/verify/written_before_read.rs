@@ -99,7 +99,7 @@ struct IterationState {
 }
 
 /// The bounds that decide whether a `for` runs an iteration: lower and upper bound, and whether they are unsigned.
-type Bounds = (Bound, Bound, bool);
+type TripTestBounds = (Bound, Bound, bool);
 
 /// A bound of a loop: a constant or a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,9 +141,9 @@ struct Walk<'a> {
     /// The loop of each loop counter.
     counters: BTreeMap<Value, OpId>,
     /// By bounds, the buffers that earlier loops with these bounds wrote if they ran an iteration.
-    written_by_loops: BTreeMap<Bounds, BufferSet>,
+    written_by_loops: BTreeMap<TripTestBounds, BufferSet>,
     /// For each change of `written_by_loops`, the previous entry. The end of a region undoes its changes.
-    changes: Vec<(Bounds, Option<BufferSet>)>,
+    changes: Vec<(TripTestBounds, Option<BufferSet>)>,
 }
 
 /// Checks that every path writes a buffer before it reads it. Regions and terminators must be valid.
@@ -432,7 +432,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The bounds that a predicate compares, and the value of the predicate (true or false) that means lower < upper.
-    fn compared_bounds(&self, cond: Value) -> Option<(Bounds, bool)> {
+    fn compared_bounds(&self, cond: Value) -> Option<(TripTestBounds, bool)> {
         let core = self.body.ops[self.body.defining_op(cond)?].kind.core()?;
         let Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } = core else { return None };
         let (lower, upper, ran_if) = match predicate {

@@ -30,14 +30,15 @@ impl<'a, O: TileAsOp> ZeroInit<'a, O> {
             if let (Some(Core::Break { values }), Some(enclosing_loop)) = (kind, loop_of.get(&op)) {
                 zero_init.breaks.entry(*enclosing_loop).or_default().push(values);
             }
-            let enclosing_loop =
+            // `break` leaves a `loop`, never a `for`.
+            let loop_of_inner_ops =
                 if kind.is_some_and(|core| core.is_loop() && !core.is_for()) { Some(op) } else { loop_of.get(&op).copied() };
             for block in body.ops[op].kind.regions().into_iter().flat_map(|region| &body.regions[region].blocks) {
                 zero_init.parents.insert(*block, op);
                 loop_of.extend(
-                    enclosing_loop
+                    loop_of_inner_ops
                         .iter()
-                        .flat_map(|enclosing_loop| body.blocks[*block].ops.iter().map(|inner| (*inner, *enclosing_loop))),
+                        .flat_map(|inner_loop| body.blocks[*block].ops.iter().map(|inner| (*inner, *inner_loop))),
                 );
             }
         }

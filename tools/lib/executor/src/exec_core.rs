@@ -10,7 +10,7 @@ use base::ir::Operation;
 use base::{DebugInfo, Loc, Value as Id};
 use core_dialect::core_ops::Core;
 use core_dialect::tile::{Dense, Elem, MemRef, Shape, element_count};
-use numerics::arith::Lanes;
+use numerics::arith::ElementWords;
 use smallvec::smallvec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ pub(crate) fn is_elementwise(op: &Core) -> bool {
 pub(crate) fn constant_tile(value: &Dense, elem: Elem, shape: Shape) -> Tile {
     match value {
         Dense::Splat(bits) => Tile::splat(shape, elem, *bits),
-        Dense::Elements(elements) => Tile::new(shape, elem, Lanes::collect(elem.carrier(), elements.iter().copied())),
+        Dense::Elements(elements) => Tile::new(shape, elem, ElementWords::collect(elem.carrier(), elements.iter().copied())),
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn execute<T: CoreType>(op: &Core, context: &OpContext<'_, T>, env: &
         Core::BlockCount { axis } => tile_result(Tile::i32(env.state.block_position.grid[*axis as usize].into())),
         Core::ClcBlockCount {} => tile_result(Tile::i32(env.state.processed_blocks.len() as i64)),
         Core::ClcBlockId { iteration, axis } => {
-            let iteration = env.tile(*iteration).lanes().get(0) as usize;
+            let iteration = env.tile(*iteration).element_words().get(0) as usize;
             let index = env
                 .state
                 .processed_blocks

@@ -300,8 +300,8 @@ fn tile_globals(module: &tileir::Module) -> impl Iterator<Item = GlobalData> {
     module.globals.iter().map(|global| {
         let (element, shape) = module.tile(global.ty);
         let elem = core_elem(element);
-        let lanes = numerics::arith::Lanes::collect(elem.carrier(), module.elements(global.value, global.ty));
-        let tile = Tile::new(shape.iter().map(|dim| *dim as u32).collect(), elem, lanes);
+        let element_words = numerics::arith::ElementWords::collect(elem.carrier(), module.elements(global.value, global.ty));
+        let tile = Tile::new(shape.iter().map(|dim| *dim as u32).collect(), elem, element_words);
         let name = module.string(global.name).to_string();
         GlobalData { name, data: to_bytes(&tile), align: global.alignment, constant: global.constant }
     })

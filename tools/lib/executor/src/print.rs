@@ -177,7 +177,7 @@ fn scientific(magnitude: f64, precision: usize) -> String {
 
 /// Formats the elements of a tile as `[[a, b], [c, d]]`; a scalar has no brackets.
 fn format_elements(tile: &Tile, element: &dyn Fn(u64) -> String) -> String {
-    format_nested_list(&tile.shape, usize::MAX, &|at| element(tile.lanes().get(at)))
+    format_nested_list(&tile.shape, usize::MAX, &|at| element(tile.element_words().get(at)))
 }
 
 /// Formats elements as nested lists. Shows at most `max_shown` elements per dimension.
@@ -193,7 +193,7 @@ pub fn format_tile(tile: &Tile) -> String {
         Elem::Ptr { pointee, .. } => (format!("ptr<{pointee}>"), Scalar::I64),
     };
     let element = |at: usize| {
-        let bits = tile.lanes().get(at);
+        let bits = tile.element_words().get(at);
         match tile.elem {
             Elem::Ptr { .. } => format!("{bits:#x}"),
             _ if ty.is_float() => short_float(float::decode(ty, bits)),
@@ -216,7 +216,7 @@ pub(crate) fn failed_assert(condition: &Tile, message: &str, block: [u32; 3]) ->
     let mut first_message = None;
     let (mut at, mut false_count) = (0, 0);
     crate::tile::shape::for_each_index(&condition.shape, |index| {
-        if condition.lanes().get(at) & 1 == 0 {
+        if condition.element_words().get(at) & 1 == 0 {
             first_message.get_or_insert_with(|| format!("tile block: {block:?}, position: {index:?}: {message}"));
             false_count += 1;
         }
@@ -228,11 +228,11 @@ pub(crate) fn failed_assert(condition: &Tile, message: &str, block: [u32; 3]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numerics::arith::Lanes;
+    use numerics::arith::ElementWords;
 
     fn floats(values: &[f32]) -> Tile {
-        let lanes = Lanes::W32(values.iter().map(|value| value.to_bits()).collect());
-        Tile::new([values.len() as u32].into_iter().collect(), Elem::Scalar(Scalar::F32), lanes)
+        let element_words = ElementWords::W32(values.iter().map(|value| value.to_bits()).collect());
+        Tile::new([values.len() as u32].into_iter().collect(), Elem::Scalar(Scalar::F32), element_words)
     }
 
     #[test]

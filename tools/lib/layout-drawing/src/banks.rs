@@ -23,7 +23,7 @@ pub struct Wavefronts {
 /// atom.
 pub fn wavefronts(info: &BufferInfo, layout: &Layout, atom: CopyAtom) -> Option<Wavefronts> {
     let bytes = info.elem.bytes();
-    let offset_bases = Span::from_bases(&info.offsets);
+    let offset_bases = Span::from_bases(&info.offset_bases);
     let address = |element: u32| offset_bases.solve(element).map(|offset| offset as u32 * bytes);
     match atom {
         CopyAtom::Matrix { trans } => {
@@ -73,11 +73,11 @@ mod tests {
     use core_dialect::tile::Elem;
     use tileas::Space;
 
-    fn buffer(elem: &str, shape: &[u32], offsets: Vec<u32>) -> BufferInfo {
+    fn buffer(elem: &str, shape: &[u32], offset_bases: Vec<u32>) -> BufferInfo {
         BufferInfo {
             elem: Elem::parse(elem).unwrap(),
             shape: shape.iter().copied().collect(),
-            offsets,
+            offset_bases,
             align: 128,
             space: Space::Shared,
         }

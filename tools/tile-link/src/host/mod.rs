@@ -52,15 +52,15 @@ struct TableRelocation {
 /// A table of the host object to which the code refers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Table {
-    /// The module's table in the object file: a version, and a pointer to the kernels' entries.
+    /// `__CUDA_TILEIR_CALLBACKS` in the object file: a version, and a pointer to the kernels' entries.
     Callbacks,
-    /// The copy of the module's table that the pre-load function fills and passes to the driver.
+    /// The copy of `__CUDA_TILEIR_CALLBACKS` that the pre-load function fills and passes to the driver.
     PreLoad,
 }
 
 /// The ELF flag of sections of the large code model on x86-64.
 const SHF_X86_64_LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
-/// Size of the module's table, in bytes.
+/// Size of `__CUDA_TILEIR_CALLBACKS`, in bytes.
 const TABLE_BYTES: u64 = 72;
 /// Size of a kernel's entry, in bytes. The address of the kernel's name is at offset 0.
 const ENTRY_BYTES: u64 = 64;
@@ -135,8 +135,9 @@ pub(crate) fn write_host_object(machine: Machine, convention: Convention, kernel
     writer.into_bytes()
 }
 
-/// Returns the module's table with zeros in place of addresses. The other words are the table's version, the size and the number of
-/// entries, and the revision of the function interface.
+/// Returns the words of `__CUDA_TILEIR_CALLBACKS`. Relocations fill the words that are addresses. The other words are the table's
+/// version, the size of one entry in bytes, the number of entries, and 2. The last number is presumably the version of
+/// the callbacks' signature.
 fn table_words(kernels: usize) -> Vec<u8> {
     let words: [u64; 9] = [2, 0, 0, 0, ENTRY_BYTES, 0, kernels as u64, 2, 0];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()

@@ -3,7 +3,7 @@
 //! computes one part after the other.
 
 use super::value_forms::{Flow, Form, Forms, operand_forms};
-use crate::tile_slicing::{PartBuilder, index_limit};
+use crate::tile_slicing::{PartBuilder, max_splittable_index};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Loc, Region, Value};
 use core_dialect::core_ops::{Core, Fact};
@@ -244,9 +244,9 @@ impl ClusterRewriter<'_> {
         }
         let (full_index, ty) = (self.new_values[&(value, Form::Whole, 0)], self.from.body.ty(value).clone());
         let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
-        let limit = index_limit(&self.facts, value, bits, self.forms.parts);
+        let max_index = max_splittable_index(&self.facts, value, bits, self.forms.parts);
         let mut parts = PartBuilder { function: &mut self.to, count: self.forms.parts, loc, emitted: Vec::new() };
-        let first = parts.first_index(full_index, limit);
+        let first = parts.first_index(full_index, max_index);
         let emitted = std::mem::take(&mut parts.emitted);
         self.to.body.blocks[to].ops.extend(emitted);
         let part_index = match self.ranks[part] {

@@ -167,15 +167,15 @@ impl PartialReduction {
     }
 }
 
-/// The bases along the reduced dimension, which a step clears.
+/// The register and lane bases of a layout, of which a step clears those along the reduced dimension.
 struct DimBits<'a> {
-    /// The bases of the register number along the dimension.
+    /// All register bases of the layout.
     register: Bases<'a>,
-    /// The bases of the lane number along the dimension.
+    /// All lane bases of the layout.
     lane: Bases<'a>,
 }
 
-/// Layout bases, and the linear-index bits of the reduced dimension.
+/// Layout bases, and the mask of the linear-index bits of the reduced dimension.
 struct Bases<'a>(&'a mut Vec<u32>, u32);
 
 impl Bases<'_> {

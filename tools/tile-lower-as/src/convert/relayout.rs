@@ -142,8 +142,8 @@ impl Converter<'_> {
     /// A buffer that holds a tile in row-major order.
     pub(super) fn exchange_buffer(&mut self, elem: Elem, shape: &Shape) -> Buffer {
         let bits: u32 = shape.iter().map(|extent| extent.trailing_zeros()).sum();
-        let offsets = (0..bits).map(|bit| 1 << bit).collect();
-        self.attrs.buffers.push(BufferInfo { elem, shape: shape.clone(), offsets, align: 128, space: Space::Shared })
+        let offset_bases = (0..bits).map(|bit| 1 << bit).collect();
+        self.attrs.buffers.push(BufferInfo { elem, shape: shape.clone(), offset_bases, align: 128, space: Space::Shared })
     }
 
     /// Emits a store of a tile to a buffer by threads.

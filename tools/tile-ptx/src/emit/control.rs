@@ -1,7 +1,7 @@
 //! Structured control flow as basic blocks. Invariant (uniform control flow): a condition has the same value in all threads of the
 //! CTA or warp role, so warps do not diverge.
 
-use super::fragment_prefetch::{Bounds, PrefetchedIterations};
+use super::fragment_prefetch::{NextIterationTest, PrefetchedIterations};
 use super::{Emitter, Lowered};
 use crate::ir::{Ir, Val};
 use base::diag::Result;
@@ -233,7 +233,7 @@ impl<'c> Emitter<'c, '_> {
             false => IntPredicate::SLT,
         };
         let has_iterations = ir.icmp(less, lower, upper);
-        let mut iterations = self.prefetched_iterations(body_block, Bounds { step, upper, less });
+        let mut iterations = self.prefetched_iterations(body_block, NextIterationTest { step, upper, less });
         let entry_block = if iterations.is_some() { ir.append_block(self.kernel, "first") } else { start.block };
         let init = self.registers(init);
         let mut awaited_indices = self.results_awaited_by_next_op(results);

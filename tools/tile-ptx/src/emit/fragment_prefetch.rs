@@ -27,14 +27,14 @@ pub(crate) struct PrefetchedIterations<'c> {
     /// For each load, the addresses and words for the next iteration. `None` until this iteration has prefetched them.
     next_words: Option<[Vec<Val<'c>>; 2]>,
     /// The values that decide whether the next iteration exists.
-    bounds: Bounds<'c>,
+    next_iteration_test: NextIterationTest<'c>,
     /// The arguments of the loop's block: the counter, then the loop-carried values.
     args: Vec<Value>,
 }
 
 /// The values that decide whether another iteration follows: `less(counter + step, upper)`.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds<'c> {
+pub(super) struct NextIterationTest<'c> {
     pub(super) step: IntValue<'c>,
     pub(super) upper: IntValue<'c>,
     pub(super) less: IntPredicate,
@@ -42,7 +42,11 @@ pub(super) struct Bounds<'c> {
 
 impl<'c> Emitter<'c, '_> {
     /// The state of a loop with fragment prefetch, or `None` if the schedule does not request the prefetch.
-    pub(super) fn prefetched_iterations(&mut self, block: Block, bounds: Bounds<'c>) -> Option<PrefetchedIterations<'c>> {
+    pub(super) fn prefetched_iterations(
+        &mut self,
+        block: Block,
+        next_iteration_test: NextIterationTest<'c>,
+    ) -> Option<PrefetchedIterations<'c>> {
         if !first_fragments::is_prefetched(self.function, block) {
             return None;
         }
@@ -53,7 +57,7 @@ impl<'c> Emitter<'c, '_> {
             instructions: Default::default(),
             words: Default::default(),
             next_words: None,
-            bounds,
+            next_iteration_test,
             args,
         })
     }
@@ -128,8 +132,8 @@ impl<'c> Emitter<'c, '_> {
         for op in iterations.plan.ops_after_mma.clone() {
             self.emit_op(op)?;
         }
-        let counter = ir.add(self.scalar_value(iterations.args[0]).into_int_value(), iterations.bounds.step);
-        let has_next = ir.icmp(iterations.bounds.less, counter, iterations.bounds.upper);
+        let counter = ir.add(self.scalar_value(iterations.args[0]).into_int_value(), iterations.next_iteration_test.step);
+        let has_next = ir.icmp(iterations.next_iteration_test.less, counter, iterations.next_iteration_test.upper);
         let [prefetch_block, block_after] = [(); 2].map(|()| ir.append_block(self.kernel, ""));
         let block_before = ir.current_block();
         ir.conditional_branch(has_next, prefetch_block, block_after);

@@ -95,16 +95,16 @@ impl<'c> Emitter<'c, '_> {
     /// The shared-memory address of an element whose number is known only at run time.
     fn indexed_ptr(&self, buffer: Buffer, index: Val<'c>) -> PointerValue<'c> {
         let ir = self.ir;
-        let offsets = &self.function.attrs.program.buffers[buffer].offsets;
-        let offset_bases: Vec<u32> = (0..offsets.len()).map(|bit| offset_of(offsets, 1 << bit)).collect();
+        let offset_bases = &self.function.attrs.program.buffers[buffer].offset_bases;
+        let bases_of_element_bits: Vec<u32> = (0..offset_bases.len()).map(|bit| offset_of(offset_bases, 1 << bit)).collect();
         let index = ir.resize(index.into_int_value(), ir.i32(), false);
-        self.buffer_ptr(buffer, self.xor_of_bases(index, &offset_bases))
+        self.buffer_ptr(buffer, self.xor_of_bases(index, &bases_of_element_bits))
     }
 
     /// The thread's part of the offset of its elements in a buffer, in elements.
     pub(super) fn shared_thread_offset(&self, layout: &Layout, buffer: Buffer) -> IntValue<'c> {
-        let offsets = &self.function.attrs.program.buffers[buffer].offsets;
-        self.thread_part(layout, |basis| offset_of(offsets, basis))
+        let offset_bases = &self.function.attrs.program.buffers[buffer].offset_bases;
+        self.thread_part(layout, |basis| offset_of(offset_bases, basis))
     }
 
     /// The address of the element in a register.
@@ -160,11 +160,12 @@ impl<'c> Emitter<'c, '_> {
 
     /// The offset of the element with this number in a buffer, in elements.
     pub(super) fn offset_in(&self, buffer: Buffer, element: u32) -> u32 {
-        offset_of(&self.function.attrs.program.buffers[buffer].offsets, element)
+        offset_of(&self.function.attrs.program.buffers[buffer].offset_bases, element)
     }
 }
 
-/// The offset of the element with this number, in elements. `offsets` has an element number for each bit of an offset.
-fn offset_of(offsets: &[u32], element: u32) -> u32 {
-    solve(offsets, element).expect("the verifier checks that every element has an offset") as u32
+/// The offset of an element in a buffer, in elements. `element` is its row-major number. `offset_bases`: see
+/// [`tileas::BufferInfo::offset_bases`].
+fn offset_of(offset_bases: &[u32], element: u32) -> u32 {
+    solve(offset_bases, element).expect("the verifier checks that every element has an offset") as u32
 }

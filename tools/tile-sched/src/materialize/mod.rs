@@ -19,8 +19,8 @@
 //!
 //! Inner loops are rewritten first, so that the rewritten inner loop is part of an iteration of the outer loop.
 
-use crate::buffer_accesses::{BufferTouch, touches};
-use crate::graph::{address_slice, for_body, loops};
+use crate::buffer_accesses::{SchedulingAccess, buffer_accesses};
+use crate::graph::{address_slice, for_body, for_loops};
 use crate::tma_pipelines::{self, CopyGroup, TmaCopy};
 use crate::{tmem_pipelines, wgmma_in_flight};
 use base::ir::{Op as OpId, Operation};
@@ -85,7 +85,7 @@ const MAX_MMAS_OF_REPEATED_BODY: u32 = 128;
 pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], has_producer_warp: bool) -> PipelinedLoops {
     let mut pipelined_loops = PipelinedLoops::default();
     let (mut rewritten, mut starts) = (BTreeMap::new(), BTreeMap::new());
-    let all_loops = loops(function);
+    let all_loops = for_loops(function);
     let plan = |schedule: &LoopSchedule| {
         let for_op = all_loops[schedule.index as usize];
         (for_op, PipelinePlan::build(function, for_op, schedule, has_producer_warp))
@@ -187,7 +187,7 @@ impl PipelinePlan {
         let first_mma =
             |buffer| order.iter().copied().find(|op| tmem_pipelines::mma_operands(&body.ops[*op].kind).contains(&Some(buffer)));
         let reads = |op: &OpId, copy: &Copy| {
-            *op != copy.op && touches(&body.ops[*op].kind).iter().any(|touch| touch.buffer() == copy.buffer)
+            *op != copy.op && buffer_accesses(&body.ops[*op].kind).iter().any(|access| access.buffer() == copy.buffer)
         };
         let mmas_before = |copy: &Copy| {
             let before = order.iter().take_while(|op| !reads(op, copy));
@@ -526,7 +526,7 @@ impl LoopRewriter<'_> {
                 }
                 continue;
             }
-            let read: Vec<Buffer> = self.touches_of(op).into_iter().map(BufferTouch::buffer).collect();
+            let read: Vec<Buffer> = self.buffer_accesses_of(op).into_iter().map(SchedulingAccess::buffer).collect();
             self.wait_for_stages(&read, positions, &filled_groups, &mut waited_groups);
             let needed = (0..plan.copies.len()).filter(|i| read.contains(&plan.copies[*i].buffer));
             let needed: Vec<usize> = needed.collect();
@@ -546,7 +546,7 @@ impl LoopRewriter<'_> {
                 let mma = self.set_in_flight();
                 self.emit_fills_ahead(frame, counter, positions, &mut filled_groups, map);
                 let wait = self.append_op(Op::GroupWait { pending: 0, accumulators: vec![mapped(map, self.body.result(op))] }, []);
-                let reads = touches(&self.body.ops[mma].kind).into_iter().map(BufferTouch::buffer);
+                let reads = buffer_accesses(&self.body.ops[mma].kind).into_iter().map(SchedulingAccess::buffer);
                 self.pipelined_loops.freed_operands.insert(wait, reads.collect());
                 self.pipelined_loops.iterations.insert(wait, 0);
             }
@@ -700,7 +700,7 @@ impl LoopRewriter<'_> {
         self.pipelined_loops.copy_entries(op, new);
         let copied_buffers: BTreeSet<Buffer> =
             self.plan.copies.iter().chain(&self.plan.tma_copies).map(|copy| copy.buffer).collect();
-        if touches(&self.body.ops[new].kind).iter().any(|touch| copied_buffers.contains(&touch.buffer())) {
+        if buffer_accesses(&self.body.ops[new].kind).iter().any(|access| copied_buffers.contains(&access.buffer())) {
             self.pipelined_loops.iterations.insert(new, 0);
         }
         self.out.push(new);
@@ -723,9 +723,9 @@ impl LoopRewriter<'_> {
     }
 
     /// The buffer accesses of an op and of the ops in its regions.
-    fn touches_of(&self, op: OpId) -> Vec<BufferTouch> {
+    fn buffer_accesses_of(&self, op: OpId) -> Vec<SchedulingAccess> {
         let inner = self.body.ops[op].kind.regions().into_iter().flat_map(|region| self.body.walk(region)).collect::<Vec<_>>();
-        std::iter::once(op).chain(inner).flat_map(|op| touches(&self.body.ops[op].kind)).collect()
+        std::iter::once(op).chain(inner).flat_map(|op| buffer_accesses(&self.body.ops[op].kind)).collect()
     }
 
     /// Emits an `if` whose `then` path has the ops that `emit_ops` emits.

@@ -191,14 +191,15 @@ impl LoopRewriter<'_> {
         StagePhase { stage, phase: self.emit_core(Core::Select { cond: no_wrap, yes: phase, no: next_phase }, i32_type) }
     }
 
-    /// Fills a stage for the iteration with this index.
+    /// Emits the acquire, the copies and the commit that fill a stage. `index` is the loop counter of the iteration that reads the
+    /// stage. `iterations_ahead` is its distance from the current iteration, or in a prologue from the first iteration.
     pub(super) fn emit_fill(
         &mut self,
         frame: &LoopFrame,
         group: &CopyGroup,
         index: Value,
         StagePhase { stage, phase }: StagePhase,
-        iteration: i32,
+        iterations_ahead: i32,
         map: &ValueMap,
     ) {
         let plan = self.plan;
@@ -209,7 +210,7 @@ impl LoopRewriter<'_> {
         let map = self.emit_addresses(frame, &copies, index, map);
         self.append_op(Op::PipelineAcquire { pipeline: group.pipeline, stage, phase }, []);
         for copy in copies {
-            self.emit_copy_op(copy, stage, iteration, &map);
+            self.emit_copy_op(copy, stage, iterations_ahead, &map);
         }
         self.append_op(Op::PipelineCommit { pipeline: group.pipeline, stage }, []);
     }
@@ -319,8 +320,8 @@ impl LoopRewriter<'_> {
         };
         let from = if group.alternating { order.iter().position(|op| group.is_filled_by(*op))? } else { 0 };
         let reads = |op: &&OpId| {
-            let touched = self.touches_of(**op);
-            !group.is_filled_by(**op) && group.copies.iter().any(|(_, own)| touched.iter().any(|touch| touch.buffer() == *own))
+            let accessed = self.buffer_accesses_of(**op);
+            !group.is_filled_by(**op) && group.copies.iter().any(|(_, own)| accessed.iter().any(|access| access.buffer() == *own))
         };
         order[from..].iter().take_while(|op| !filled_later(op)).filter(reads).last().copied()
     }

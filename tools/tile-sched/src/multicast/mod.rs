@@ -155,7 +155,8 @@ fn split_map(function: &Function, op: OpId, map: MapId, cta_count: u32) -> Optio
         (bytes, tma_copies) = (bytes / 2, tma_copies * 2);
     }
     let filled_buffer = tma_tiles::tma_buffer(view, &extent, unsplit_map.swizzle)?;
-    (filled_buffer.offsets == function.attrs.program.buffers[*buffer].offsets).then(|| Map { extent, ..unsplit_map.clone() })
+    (filled_buffer.offset_bases == function.attrs.program.buffers[*buffer].offset_bases)
+        .then(|| Map { extent, ..unsplit_map.clone() })
 }
 
 /// Removes tensor maps that no op uses: each map is a kernel parameter.

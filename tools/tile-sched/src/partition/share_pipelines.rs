@@ -8,7 +8,7 @@
 //! memory is free. Within one pipeline, the mbarriers give this signal.
 
 use super::FeatureChoice;
-use crate::buffer_accesses::touches;
+use crate::buffer_accesses::buffer_accesses;
 use crate::graph::for_body;
 use crate::pipelining_options::pipelines_loops;
 use crate::{tma_pipelines, tmem_pipelines};
@@ -91,7 +91,8 @@ impl FillingLoop {
         let ops = &body.blocks[body.block_of(for_body(function, op))].ops;
         let mmas: Vec<OpId> = ops.iter().copied().filter(|op| tmem_pipelines::is_mma(&body.ops[*op].kind)).collect();
         let (copies, buffers): (Vec<OpId>, Vec<Buffer>) = tma_copies(function, op).into_iter().unzip();
-        let accesses = |op: OpId, buffer: Buffer| touches(&body.ops[op].kind).iter().any(|touch| touch.buffer() == buffer);
+        let accesses =
+            |op: OpId, buffer: Buffer| buffer_accesses(&body.ops[op].kind).iter().any(|access| access.buffer() == buffer);
         let filled = |buffer: &Buffer| {
             let mma = mmas.iter().position(|mma| accesses(*mma, *buffer))?;
             Some(FilledBuffer { info: function.attrs.program.buffers[*buffer].clone(), mma })

@@ -9,7 +9,7 @@ pub(crate) fn violation(fact: &Fact, tile: &Tile) -> Option<String> {
     match fact {
         Fact::DivBy { divisor, every, along } => div_by_violation(tile, *divisor, *every, *along),
         Fact::Bounded { low, high } => {
-            let values = tile.lanes().iter().map(|bits| tile.carrier().sign_extend(bits));
+            let values = tile.element_words().iter().map(|bits| tile.carrier().sign_extend(bits));
             let mut outside = values.filter(|value| low.is_some_and(|low| *value < low) || high.is_some_and(|high| *value > high));
             let bound_text = |bound: &Option<i64>| bound.map_or("?".to_string(), |bound| bound.to_string());
             outside.next().map(|value| format!("{value} is not within {} and {}", bound_text(low), bound_text(high)))
@@ -31,7 +31,7 @@ fn div_by_violation(tile: &Tile, divisor: u64, every: Option<i64>, along: Option
     for_each_index(&tile.shape, |index| {
         let value_at = |index: &[u32]| {
             let at: usize = index.iter().zip(&strides).map(|(i, stride)| *i as usize * stride).sum();
-            tile.carrier().sign_extend(tile.lanes().get(at))
+            tile.carrier().sign_extend(tile.element_words().get(at))
         };
         let index_in_group = index.get(dim).map_or(0, |i| i % every);
         let mut first_index = index.to_vec();
@@ -58,7 +58,7 @@ fn same_elements_violation(tile: &Tile, groups: &[i64]) -> Option<String> {
         let group_start = |(i, group): (&u32, &i64)| i - i % (*group).clamp(1, i64::from(u32::MAX)) as u32;
         let (element, first_of_group) =
             (flat_index(&mut index.iter().copied()), flat_index(&mut index.iter().zip(groups).map(group_start)));
-        if tile.lanes().get(element) != tile.lanes().get(first_of_group) {
+        if tile.element_words().get(element) != tile.element_words().get(first_of_group) {
             first_violation.get_or_insert(format!("element {index:?} differs from the first of its group"));
         }
     });

@@ -7,7 +7,7 @@ use tileaa::facts::{AxisInfo, ValueFacts};
 
 /// Returns a description of the first violation of the recorded facts about a value. `None` if all facts are true.
 pub(crate) fn violation(facts: &ValueFacts, tile: &Tile) -> Option<String> {
-    let value_at = |at: usize| tile.carrier().sign_extend(tile.lanes().get(at));
+    let value_at = |at: usize| tile.carrier().sign_extend(tile.element_words().get(at));
     for at in 0..tile.count() {
         let value = value_at(at);
         if let Some(divisor) = facts.divisor.filter(|divisor| !divides(*divisor, value)) {
@@ -59,13 +59,13 @@ fn axis_violation(tile: &Tile, dim: usize, axis: AxisInfo, value_at: &dyn Fn(usi
 mod tests {
     use super::*;
     use numerics::Scalar;
-    use numerics::arith::Lanes;
+    use numerics::arith::ElementWords;
 
     #[test]
     fn each_recorded_fact_is_checked() {
         let tile = |values: &[u64]| {
-            let lanes = Lanes::collect(Scalar::I32, values.iter().copied());
-            Tile::new([values.len() as u32].into_iter().collect(), Elem::Scalar(Scalar::I32), lanes)
+            let element_words = ElementWords::collect(Scalar::I32, values.iter().copied());
+            Tile::new([values.len() as u32].into_iter().collect(), Elem::Scalar(Scalar::I32), element_words)
         };
         let facts = |contiguity, divisibility, constancy| ValueFacts {
             value: base::Value(0),

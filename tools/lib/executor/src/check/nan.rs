@@ -5,7 +5,7 @@ use crate::exec::Env;
 use crate::value::Value;
 use base::Loc;
 use base::ir::Operation;
-use numerics::{Scalar, each_lanes};
+use numerics::{Scalar, match_words};
 
 /// Returns for each element of a float tile whether the element is a NaN. `None` for other values.
 fn nan_mask(value: &Value) -> Option<Vec<bool>> {
@@ -14,7 +14,7 @@ fn nan_mask(value: &Value) -> Option<Vec<bool>> {
     }
     let Value::Tile(tile) = value else { return None };
     let ty = tile.elem.scalar().filter(|ty| ty.is_float())?;
-    Some(each_lanes!(tile.lanes(), words => nans_of(words, ty)))
+    Some(match_words!(tile.element_words(), words => nans_of(words, ty)))
 }
 
 /// Reports an op with a NaN in a result element that comes from no operand. If an operand has as many elements as the result, a NaN

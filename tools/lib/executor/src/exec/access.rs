@@ -11,7 +11,7 @@ use base::{Loc, Value as Id};
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope, MulticastReduction, Order};
 use core_dialect::tile::{Elem, ViewKind, element_count};
 use numerics::Scalar;
-use numerics::arith::{Binary, Lanes, Overflow, Rounding, Signedness};
+use numerics::arith::{Binary, ElementWords, Overflow, Rounding, Signedness};
 use std::sync::Arc;
 
 /// The attributes that all accesses have.
@@ -156,7 +156,7 @@ impl Env<'_> {
 
 /// Returns whether the mask enables an element.
 fn is_enabled(mask: Option<&Tile>, index: usize) -> bool {
-    mask.is_none_or(|mask| mask.lanes().get(index) & 1 == 1)
+    mask.is_none_or(|mask| mask.element_words().get(index) & 1 == 1)
 }
 
 /// Returns the number of enabled elements from element `start` on whose addresses are contiguous. `element_bytes` is the size of an
@@ -167,14 +167,15 @@ fn run_length(pointers: &[u64], mask: Option<&Tile>, start: usize, element_bytes
 }
 
 fn pointer_addresses(pointers: &Tile) -> Vec<u64> {
-    let Lanes::W64(addresses) = pointers.lanes() else { panic!("pointers have 64 bits") };
+    let ElementWords::W64(addresses) = pointers.element_words() else { panic!("pointers have 64 bits") };
     addresses.clone()
 }
 
 /// Loads a tile. Elements with a false mask take the value of `padding`, or zero without padding.
 fn load(pointers: &Tile, elem: Elem, mask: Option<&Tile>, padding: Option<&Tile>, env: &mut Env<'_>) -> Result<Tile> {
     let (ty, addresses) = (elem.carrier(), pointer_addresses(pointers));
-    let mut lanes = padding.map_or_else(|| Lanes::splat(ty, 0, addresses.len()), |padding| padding.lanes().clone());
+    let mut element_words =
+        padding.map_or_else(|| ElementWords::splat(ty, 0, addresses.len()), |padding| padding.element_words().clone());
     let mut i = 0;
     while i < addresses.len() {
         if !is_enabled(mask, i) {
@@ -183,16 +184,16 @@ fn load(pointers: &Tile, elem: Elem, mask: Option<&Tile>, padding: Option<&Tile>
         }
         let length = if ty.bits() >= 8 { run_length(&addresses, mask, i, ty.bytes().into()) } else { 1 };
         if length == 1 {
-            lanes.set(i, env.read_element(addresses[i], ty)?);
+            element_words.set(i, env.read_element(addresses[i], ty)?);
         } else {
             let mut bytes = vec![0; length * ty.bytes() as usize];
             env.kernel_memory.read(addresses[i], &mut bytes)?;
             let words = from_bytes(elem, &bytes);
-            (0..length).for_each(|k| lanes.set(i + k, words.get(k)));
+            (0..length).for_each(|k| element_words.set(i + k, words.get(k)));
         }
         i += length;
     }
-    Ok(Tile::new(pointers.shape.clone(), elem, lanes))
+    Ok(Tile::new(pointers.shape.clone(), elem, element_words))
 }
 
 fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mut Env<'_>) -> Result<()> {
@@ -206,7 +207,7 @@ fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mut Env<'_>) 
         }
         let length = if ty.bits() >= 8 { run_length(&addresses, mask, i, ty.bytes().into()) } else { 1 };
         match length {
-            1 => env.write_element(addresses[i], ty, value.lanes().get(i))?,
+            1 => env.write_element(addresses[i], ty, value.element_words().get(i))?,
             _ => env.kernel_memory.write(addresses[i], &bytes[i * ty.bytes() as usize..(i + length) * ty.bytes() as usize])?,
         }
         i += length;
@@ -269,11 +270,11 @@ pub(crate) fn read_modify_write(
     env: &mut Env<'_>,
 ) -> Result<Tile> {
     let ty = operand.carrier();
-    let mut old = Lanes::splat(ty, 0, operand.count());
+    let mut old = ElementWords::splat(ty, 0, operand.count());
     for (i, address) in pointer_addresses(pointers).into_iter().enumerate().filter(|(i, _)| is_enabled(mask, *i)) {
         let current = env.read_element(address, ty)?;
         old.set(i, current);
-        env.write_element(address, ty, atomic_result(mode, ty, current, operand.lanes().get(i)))?;
+        env.write_element(address, ty, atomic_result(mode, ty, current, operand.element_words().get(i)))?;
     }
     Ok(Tile::new(operand.shape.clone(), operand.elem, old))
 }
@@ -288,12 +289,12 @@ pub(crate) fn compare_and_swap(
     env: &mut Env<'_>,
 ) -> Result<Tile> {
     let ty = value.carrier();
-    let mut old = compare.lanes().clone();
+    let mut old = compare.element_words().clone();
     for (i, address) in pointer_addresses(pointers).into_iter().enumerate().filter(|(i, _)| is_enabled(mask, *i)) {
         let current = env.read_element(address, ty)?;
         old.set(i, current);
-        if current == compare.lanes().get(i) {
-            env.write_element(address, ty, value.lanes().get(i))?;
+        if current == compare.element_words().get(i) {
+            env.write_element(address, ty, value.element_words().get(i))?;
         }
     }
     Ok(Tile::new(value.shape.clone(), value.elem, old))
@@ -314,7 +315,7 @@ impl TileWindow<'_> {
             let size = view.tensor.sizes[view.dim_map[t]];
             let in_tensor = |at: u128| (at < size.max(0) as u128).then_some(at as i64);
             if view.kind == (ViewKind::Gather { sparse_dim: t as u32 }) {
-                return indices[t].lanes().iter().map(|row| in_tensor(row.into())).collect();
+                return indices[t].element_words().iter().map(|row| in_tensor(row.into())).collect();
             }
             let origin = u128::from(indices[t].first()) * u128::from(view.kind.step(&view.tile, t));
             (0..view.tile[t]).map(|i| in_tensor(origin + u128::from(i))).collect()
@@ -375,18 +376,18 @@ impl TileWindow<'_> {
     }
 
     /// Reads `length` elements that are contiguous in the tensor.
-    fn read_run(&self, element: i64, length: usize, env: &mut Env<'_>) -> Result<Lanes> {
+    fn read_run(&self, element: i64, length: usize, env: &mut Env<'_>) -> Result<ElementWords> {
         let ty = self.view.tensor.elem;
         let (address, upper) = self.address(element);
         let skipped_elements = usize::from(upper);
         let mut bytes = vec![0; ((length + skipped_elements) * memory_bits(ty) as usize).div_ceil(8)];
         env.kernel_memory.read(address, &mut bytes)?;
-        let lanes = from_bytes(Elem::Scalar(ty), &bytes);
-        Ok(if ty.bits() == 4 { lanes.gather(skipped_elements..skipped_elements + length) } else { lanes })
+        let element_words = from_bytes(Elem::Scalar(ty), &bytes);
+        Ok(if ty.bits() == 4 { element_words.gather(skipped_elements..skipped_elements + length) } else { element_words })
     }
 
     /// Writes elements that are contiguous in the tensor.
-    fn write_run(&self, element: i64, values: &Lanes, env: &mut Env<'_>) -> Result<()> {
+    fn write_run(&self, element: i64, values: &ElementWords, env: &mut Env<'_>) -> Result<()> {
         let ty = self.view.tensor.elem;
         let (address, upper) = self.address(element);
         if ty.bits() != 4 {
@@ -419,25 +420,25 @@ pub(crate) fn elements_outside(view: &View, indices: &[Tile]) -> Option<Vec<bool
 }
 
 /// Copies all elements of `from` into `to`, starting at index `at`.
-fn copy_lanes(to: &mut Lanes, at: usize, from: &Lanes) {
-    fn copy<W: numerics::arith::Word>(to: &mut Lanes, at: usize, from: &[W]) {
+fn copy_words(to: &mut ElementWords, at: usize, from: &ElementWords) {
+    fn copy<W: numerics::arith::Word>(to: &mut ElementWords, at: usize, from: &[W]) {
         W::words_of_mut(to).expect("both have the view's element type")[at..at + from.len()].copy_from_slice(from);
     }
-    numerics::each_lanes!(from, words => copy(to, at, words));
+    numerics::match_words!(from, words => copy(to, at, words));
 }
 
 /// Loads a tile of a view. Elements outside the tensor become the view's padding.
 pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Result<Tile> {
     let ty = view.tensor.elem;
     let window = TileWindow::new(view, indices);
-    let mut lanes = Lanes::splat(ty, padding_bits(view.padding, ty), element_count(&view.tile));
+    let mut element_words = ElementWords::splat(ty, padding_bits(view.padding, ty), element_count(&view.tile));
     window.for_each_row(|tile_index, row| {
         for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
-            copy_lanes(&mut lanes, tile_index + at, &window.read_run(element, length, env)?);
+            copy_words(&mut element_words, tile_index + at, &window.read_run(element, length, env)?);
         }
         Ok(())
     })?;
-    Ok(Tile::new(view.tile.clone(), Elem::Scalar(ty), lanes))
+    Ok(Tile::new(view.tile.clone(), Elem::Scalar(ty), element_words))
 }
 
 /// Stores a tile to a view. Ignores elements outside the tensor.
@@ -445,7 +446,7 @@ fn store_view(view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> 
     let window = TileWindow::new(view, indices);
     window.for_each_row(|tile_index, row| {
         for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
-            let values = tile.lanes().gather(tile_index + at..tile_index + at + length);
+            let values = tile.element_words().gather(tile_index + at..tile_index + at + length);
             window.write_run(element, &values, env)?;
         }
         Ok(())
@@ -459,7 +460,7 @@ pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile:
         for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
             for k in 0..length {
                 let (address, _) = window.address(element + k as i64);
-                combine_element(mode, address, ty, tile.lanes().get(tile_index + at + k), env)?;
+                combine_element(mode, address, ty, tile.element_words().get(tile_index + at + k), env)?;
             }
         }
         Ok(())
@@ -540,7 +541,7 @@ mod tests {
         to_bytes(tile)
     }
     fn tile(shape: &[u32], elem: Scalar, values: &[u8]) -> Tile {
-        Tile::new(shape.into(), Elem::Scalar(elem), Lanes::W8(values.to_vec()))
+        Tile::new(shape.into(), Elem::Scalar(elem), ElementWords::W8(values.to_vec()))
     }
 
     const DATA: [u8; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
@@ -575,7 +576,7 @@ mod tests {
         assert_eq!((load(1), load(3)), (vec![3, 4, 5, 6], vec![9, 10, 11, 0]));
         assert_eq!(strided.index_space(), [4]);
         let gather = view(Scalar::I8, &[3, 4], &[2, 2], ViewKind::Gather { sparse_dim: 0 }, None);
-        let rows = Tile::new([2].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(vec![2, 7]));
+        let rows = Tile::new([2].into_iter().collect(), Elem::Scalar(Scalar::I32), ElementWords::W32(vec![2, 7]));
         // Along the dense dimension, the index counts elements.
         let (loaded, _) = run_on(&DATA, |env| load_view(&gather, &[rows, Tile::i32(1)], env).unwrap());
         assert_eq!(bytes(&loaded), [9, 10, 0, 0]);
@@ -588,7 +589,7 @@ mod tests {
         {
             let view = view(Scalar::F16, &[1], &[2], ViewKind::Partition, Some(padding));
             let (loaded, _) = run_on(&[0, 0x3c], |env| load_view(&view, &index_tiles(&[0]), env).unwrap());
-            assert_eq!(*loaded.lanes(), Lanes::W16(vec![0x3c00, bits]));
+            assert_eq!(*loaded.element_words(), ElementWords::W16(vec![0x3c00, bits]));
         }
     }
 
@@ -596,7 +597,7 @@ mod tests {
     fn four_bit_elements_share_bytes() {
         let view = view(Scalar::F4E2M1FN, &[6], &[4], ViewKind::Strided { steps: vec![1] }, None);
         let (loaded, _) = run_on(&[0x21, 0x43, 0x65], |env| load_view(&view, &index_tiles(&[1]), env).unwrap());
-        assert_eq!(*loaded.lanes(), Lanes::W8(vec![2, 3, 4, 5]));
+        assert_eq!(*loaded.element_words(), ElementWords::W8(vec![2, 3, 4, 5]));
         let stored = tile(&[4], Scalar::F4E2M1FN, &[9, 10, 11, 12]);
         let (_, after) = run_on(&[0x21, 0x43, 0x65], |env| store_view(&view, &index_tiles(&[1]), &stored, env).unwrap());
         assert_eq!(after, [0x91, 0xba, 0x6c]);
@@ -608,7 +609,7 @@ mod tests {
         Tile::new(
             [offsets.len() as u32].into_iter().collect(),
             elem,
-            Lanes::W64(offsets.iter().map(|offset| ADDRESS + offset).collect()),
+            ElementWords::W64(offsets.iter().map(|offset| ADDRESS + offset).collect()),
         )
     }
 
@@ -629,13 +630,14 @@ mod tests {
     fn atomics_return_the_old_values() {
         let pointers =
             pointers_at(&[0, 0, 4]).with_elem(Elem::Ptr { pointee: Scalar::I32, space: core_dialect::tile::Space::Generic });
-        let words = |values: [u32; 3]| Tile::new([3].into_iter().collect(), Elem::Scalar(Scalar::I32), Lanes::W32(values.into()));
+        let words =
+            |values: [u32; 3]| Tile::new([3].into_iter().collect(), Elem::Scalar(Scalar::I32), ElementWords::W32(values.into()));
         let (old, after) =
             run_on(&[0; 8], |env| read_modify_write(AtomicMode::Add, &pointers, &words([5, 6, 7]), None, env).unwrap());
-        assert_eq!((old.lanes().iter().collect::<Vec<_>>(), after), (vec![0, 5, 0], vec![11, 0, 0, 0, 7, 0, 0, 0]));
+        assert_eq!((old.element_words().iter().collect::<Vec<_>>(), after), (vec![0, 5, 0], vec![11, 0, 0, 0, 7, 0, 0, 0]));
         let (old, after) = run_on(&[3, 0, 0, 0, 0, 0, 0, 0], |env| {
             compare_and_swap(&pointers, &words([3, 3, 0]), &words([9, 8, 7]), None, env).unwrap()
         });
-        assert_eq!((old.lanes().iter().collect::<Vec<_>>(), after), (vec![3, 9, 0], vec![9, 0, 0, 0, 7, 0, 0, 0]));
+        assert_eq!((old.element_words().iter().collect::<Vec<_>>(), after), (vec![3, 9, 0], vec![9, 0, 0, 0, 7, 0, 0, 0]));
     }
 }

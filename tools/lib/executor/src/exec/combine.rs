@@ -9,7 +9,7 @@ use crate::value::Value;
 use base::diag::Result;
 use base::{Loc, Region, Value as Id};
 use core_dialect::tile::{Shape, element_count};
-use numerics::arith::Lanes;
+use numerics::arith::ElementWords;
 use numerics::{Scalar, float};
 use tileir::enums::Direction;
 
@@ -79,7 +79,7 @@ pub(crate) fn check_order<P: Program>(
         let Some(scalar) = other.elem.scalar() else { return true };
         let (magnitudes, inner) = (fold::magnitudes(tile, dim), element_count(&tile.shape[dim + 1..]));
         let line_of = |at: usize| if scan.is_some() { at / (inner * line_length as usize) * inner + at % inner } else { at };
-        let pairs = one.lanes().iter().zip(other.lanes().iter()).enumerate();
+        let pairs = one.element_words().iter().zip(other.element_words().iter()).enumerate();
         pairs.into_iter().all(|(at, (one, other))| within_rounding(scalar, one, other, magnitudes[line_of(at)], line_length))
     };
     if !results.iter().zip(&reordered_results).zip(&tiles).all(agrees) {
@@ -128,15 +128,16 @@ impl<P: Program> CombinerBody<'_, P> {
             };
             return Ok(self.run(arguments, env)?.into_iter().map(fill).collect());
         }
-        let mut results: Vec<(Tile, Lanes)> = Vec::new();
+        let mut results: Vec<(Tile, ElementWords)> = Vec::new();
         for i in 0..count {
-            let scalars = arguments.iter().map(|tile| Tile::scalar(tile.elem, tile.lanes().get(i))).collect();
+            let scalars = arguments.iter().map(|tile| Tile::scalar(tile.elem, tile.element_words().get(i))).collect();
             let element_results = self.run(scalars, env)?;
             if results.is_empty() {
-                results = element_results.iter().map(|tile| (tile.clone(), Lanes::splat(tile.carrier(), 0, count))).collect();
+                results =
+                    element_results.iter().map(|tile| (tile.clone(), ElementWords::splat(tile.carrier(), 0, count))).collect();
             }
-            results.iter_mut().zip(&element_results).for_each(|((_, lanes), tile)| lanes.set(i, tile.first()));
+            results.iter_mut().zip(&element_results).for_each(|((_, element_words), tile)| element_words.set(i, tile.first()));
         }
-        Ok(results.into_iter().map(|(tile, lanes)| Tile::new(shape.clone(), tile.elem, lanes)).collect())
+        Ok(results.into_iter().map(|(tile, element_words)| Tile::new(shape.clone(), tile.elem, element_words)).collect())
     }
 }

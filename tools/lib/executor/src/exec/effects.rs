@@ -20,7 +20,7 @@ pub(crate) fn print(format: &str, args: &[Tile], token: Option<Id>, env: &mut En
 /// Executes an `assert`. If an element is false, prints the message, the tile block and the first false element, as a device does,
 /// and stops the kernel. Several false elements of a tile cause one error.
 pub(crate) fn assert(condition: &Tile, message: &str, debug: &DebugInfo, loc: Loc, env: &mut Env<'_>) -> Result<Results> {
-    if condition.lanes().iter().all(|bits| bits & 1 == 1) {
+    if condition.element_words().iter().all(|bits| bits & 1 == 1) {
         return Ok(Results::new());
     }
     let position = debug.position(loc).map_or("unknown".into(), |(file, line, _)| format!("{file}:{line}"));
@@ -41,9 +41,10 @@ pub(crate) fn check_index(
     loc: Loc,
     env: &mut Env<'_>,
 ) -> Result<Results> {
-    let extent = extent.lanes().get(0) as i64;
-    let lanes = index.lanes();
-    let mut outside = lanes.iter().map(|bits| bits as i64).filter(|index| *index != i64::MIN && !(0..extent).contains(index));
+    let extent = extent.element_words().get(0) as i64;
+    let element_words = index.element_words();
+    let mut outside =
+        element_words.iter().map(|bits| bits as i64).filter(|index| *index != i64::MIN && !(0..extent).contains(index));
     let Some(first) = outside.next() else { return Ok(Results::new()) };
     let position = debug.position(loc).map_or("unknown".into(), |(file, line, _)| format!("{file}:{line}"));
     let block = env.state.block_position.index;
@@ -56,7 +57,7 @@ pub(crate) fn check_index(
 
 /// Reports an integer division by zero, with `--check=divide`. Reason: the result differs between targets.
 pub(crate) fn check_divisor(divisor: Id, loc: Loc, env: &mut Env<'_>) {
-    if env.kernel_memory.checks(Check::Divide) && env.tile(divisor).lanes().iter().any(|bits| bits == 0) {
+    if env.kernel_memory.checks(Check::Divide) && env.tile(divisor).element_words().iter().any(|bits| bits == 0) {
         env.kernel_memory.report(Check::Divide, loc, "an integer is divided by zero".into());
     }
 }

@@ -53,7 +53,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
 
     /// Plans the order in which a TMA op accesses a buffer.
     pub(super) fn plan_tma(&self, buffer: Buffer) -> std::result::Result<TmaOrder, String> {
-        let bits = self.buffer_info(buffer).offsets.len() as u32;
+        let bits = self.buffer_info(buffer).offset_bases.len() as u32;
         let order: Vec<u32> = (0..bits).collect();
         // One elected thread of the first warp issues TMA copies, so the layout needs no other warp.
         let distribution = Distribution::new(&Layout::blocked(&order, 0, 0), bits, 1)?;

@@ -13,7 +13,7 @@ use base::ir::Operation;
 use base::{Op as OpId, Value as Id};
 use core_dialect::core_ops::{Core, Fact};
 use core_dialect::tile::{Dense, Elem, MemRef, Shape};
-use numerics::arith::Lanes;
+use numerics::arith::ElementWords;
 use smallvec::smallvec;
 use tileas::layout::Strides;
 use tileas::{Op, Route, Type};
@@ -51,7 +51,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                 Ok(OpPlan::Computed(Tile::new(
                     self.distribution(results[0]).shape(),
                     elem,
-                    Lanes::collect(elem.carrier(), computed),
+                    ElementWords::collect(elem.carrier(), computed),
                 )))
             }
             Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => {
@@ -135,14 +135,14 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             return Tile::scalar(elem, value.at(0));
         }
         let elements = self.distribution(id).elements.iter().map(|element| value.at(*element as usize));
-        Tile::new(self.distribution(id).shape(), elem, Lanes::collect(elem.carrier(), elements))
+        Tile::new(self.distribution(id).shape(), elem, ElementWords::collect(elem.carrier(), elements))
     }
 
     /// Returns for each slot of a value the coordinate of its element along a dimension.
     pub(super) fn coordinates(&self, id: Id, dim: u32) -> Tile {
         let (elem, strides) = (self.elem(id), Strides::for_shape(self.ty(id).shape()));
         let computed = self.distribution(id).elements.iter().map(|element| strides.coordinate(*element, dim as usize).into());
-        Tile::new(self.distribution(id).shape(), elem, Lanes::collect(elem.carrier(), computed))
+        Tile::new(self.distribution(id).shape(), elem, ElementWords::collect(elem.carrier(), computed))
     }
 
     /// Executes an op that only moves elements between slots, according to its plan.
@@ -153,8 +153,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             op,
             match &self.plans[op.0 as usize] {
                 OpPlan::Slots(slots) => {
-                    let lanes = tile.lanes().gather(slots.iter().map(|slot| *slot as usize));
-                    Tile::new([slots.len() as u32].into_iter().collect(), elem, lanes)
+                    let element_words = tile.element_words().gather(slots.iter().map(|slot| *slot as usize));
+                    Tile::new([slots.len() as u32].into_iter().collect(), elem, element_words)
                 }
                 _ => tile.clone(),
             },
@@ -247,7 +247,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             let from = self.distribution(id).slot_of(thread, element);
             from.ok_or_else(|| self.invalid_op(op, format!("needs element {element} of {id}, which thread {thread} does not hold")))
         };
-        let mut lanes = Lanes::splat(self.elem(result).carrier(), 0, to.slot_count());
+        let mut element_words = ElementWords::splat(self.elem(result).carrier(), 0, to.slot_count());
         match core {
             Core::Extract { x, indices } => {
                 let (tile_shape, slice) = (self.shape(*x), self.shape(result));
@@ -255,7 +255,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                 let from = self.slots(*x, env);
                 for slot in 0..to.slot_count() {
                     let element = start + slot_moves::element_in_tile(&tile_shape, &slice, to.elements[slot]);
-                    lanes.set(slot, from.lanes().get(operand_slot(*x, slot, element)?));
+                    element_words.set(slot, from.element_words().get(operand_slot(*x, slot, element)?));
                 }
             }
             Core::Insert { x, into, indices } => {
@@ -269,11 +269,11 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                         |dim: usize| tile_strides.coordinate(element, dim).wrapping_sub(tile_strides.coordinate(start, dim));
                     let bits = if (0..slice.len()).all(|dim| slice_coordinate(dim) < slice[dim]) {
                         let element = (0..slice.len()).map(|dim| slice_coordinate(dim) << slice_strides.shift[dim]).sum();
-                        slice_slots.lanes().get(operand_slot(*x, slot, element)?)
+                        slice_slots.element_words().get(operand_slot(*x, slot, element)?)
                     } else {
-                        tile_slots.lanes().get(operand_slot(*into, slot, element)?)
+                        tile_slots.element_words().get(operand_slot(*into, slot, element)?)
                     };
-                    lanes.set(slot, bits);
+                    element_words.set(slot, bits);
                 }
             }
             Core::Cat { lhs, rhs, dim } => {
@@ -290,13 +290,13 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                         false => strides.coordinate(to.elements[slot], d),
                     };
                     let element = (0..shapes[part].len()).map(|d| coordinate(d) << part_strides.shift[d]).sum();
-                    lanes.set(slot, tiles[part].lanes().get(operand_slot(parts[part], slot, element)?));
+                    element_words.set(slot, tiles[part].element_words().get(operand_slot(parts[part], slot, element)?));
                 }
             }
             Core::Reinterpret { x } => return self.reinterpret(op, *x, env),
             _ => unreachable!("handles slices only"),
         }
-        self.single_result(op, Tile::new(to.shape(), self.elem(result), lanes))
+        self.single_result(op, Tile::new(to.shape(), self.elem(result), element_words))
     }
 
     /// Reinterprets the bytes of a tile as elements of another width. Each thread must have all operand elements of its result
@@ -310,7 +310,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             let message = || format!("needs element {element} of {x}, which thread {} does not hold", to.thread_of(slot));
             from.slot_of(to.thread_of(slot), element).ok_or_else(|| self.invalid_op(op, message()))
         };
-        let mut lanes = Lanes::splat(result_elem.carrier(), 0, to.slot_count());
+        let mut element_words = ElementWords::splat(result_elem.carrier(), 0, to.slot_count());
         for slot in 0..to.slot_count() {
             let element = to.elements[slot];
             // If the operand elements are narrower, a result element consists of several operand elements. Otherwise it is a part
@@ -323,10 +323,10 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             let bytes = to_bytes(&Tile::new(
                 [operand_count].into_iter().collect(),
                 operand_elem,
-                tile.lanes().gather(operand_slots.into_iter()),
+                tile.element_words().gather(operand_slots.into_iter()),
             ));
-            lanes.set(slot, from_bytes(result_elem, &bytes).get((element % part_count) as usize));
+            element_words.set(slot, from_bytes(result_elem, &bytes).get((element % part_count) as usize));
         }
-        self.single_result(op, Tile::new(to.shape(), result_elem, lanes))
+        self.single_result(op, Tile::new(to.shape(), result_elem, element_words))
     }
 }

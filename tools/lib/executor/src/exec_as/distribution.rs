@@ -6,7 +6,7 @@
 
 use crate::tile::Tile;
 use core_dialect::tile::{Elem, Shape};
-use numerics::arith::Lanes;
+use numerics::arith::ElementWords;
 use tileas::Layout;
 use tileas::layout::{LANE_BITS, xor_of_bases};
 
@@ -103,10 +103,10 @@ impl Distribution {
 
     /// Returns the complete tile of a distributed tile. If threads have different values of an element, the error is this element.
     pub(crate) fn gather(&self, slots: &Tile, shape: Shape) -> Result<Tile, u32> {
-        let gathered = slots.lanes().gather(self.leader_slots().into_iter().map(|slot| slot as usize));
+        let gathered = slots.element_words().gather(self.leader_slots().into_iter().map(|slot| slot as usize));
         if gathered.len() != self.slot_count()
             && let Some(slot) =
-                (0..self.slot_count()).find(|slot| slots.lanes().get(*slot) != gathered.get(self.elements[*slot] as usize))
+                (0..self.slot_count()).find(|slot| slots.element_words().get(*slot) != gathered.get(self.elements[*slot] as usize))
         {
             return Err(self.elements[slot]);
         }
@@ -114,7 +114,7 @@ impl Distribution {
     }
 
     /// Returns the distributed tile of a complete tile.
-    pub(crate) fn scatter(&self, gathered: &Lanes, elem: Elem) -> Tile {
+    pub(crate) fn scatter(&self, gathered: &ElementWords, elem: Elem) -> Tile {
         Tile::new(self.shape(), elem, gathered.gather(self.elements.iter().map(|element| *element as usize)))
     }
 }
@@ -144,15 +144,15 @@ mod tests {
     #[test]
     fn gather_inverts_scatter_and_detects_disagreement() {
         let distribution = Distribution::new(&layout(), 6, 4).unwrap();
-        let gathered = Lanes::W32((0..64).collect());
+        let gathered = ElementWords::W32((0..64).collect());
         let slots = distribution.scatter(&gathered, Elem::Scalar(Scalar::I32));
         let shape = Shape::from_slice(&[8, 8]);
-        assert_eq!(distribution.gather(&slots, shape.clone()).unwrap().lanes(), &gathered);
-        let mut lanes = slots.lanes().clone();
+        assert_eq!(distribution.gather(&slots, shape.clone()).unwrap().element_words(), &gathered);
+        let mut element_words = slots.element_words().clone();
         // Lane 16 of warp 0 has the same elements as lane 0. `copied_slot` is the slot of register 1 of lane 16.
         let copied_slot = 2 * 16 + 1;
-        lanes.set(copied_slot, 99);
-        let slots = Tile::new(distribution.shape(), Elem::Scalar(Scalar::I32), lanes);
+        element_words.set(copied_slot, 99);
+        let slots = Tile::new(distribution.shape(), Elem::Scalar(Scalar::I32), element_words);
         assert_eq!(distribution.gather(&slots, shape).unwrap_err(), distribution.elements[copied_slot]);
     }
 

@@ -13,7 +13,7 @@ use base::{Op as OpId, Value as Id};
 use core_dialect::memory::{MemoryOrdering, Order};
 use core_dialect::tile::{Elem, ViewKind};
 use numerics::Scalar;
-use numerics::arith::Lanes;
+use numerics::arith::ElementWords;
 use tileas::layout::Strides;
 use tileas::{CopyAtom, Op};
 
@@ -55,9 +55,9 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                 self.check_bounds(op, &view, index, in_bounds, env)?;
                 let addresses = self.view_addresses(op, self.distribution(result), &view, index, env)?;
                 let transfer = self.global_transfer(op, result, addresses, *atom, *order)?;
-                let padding = Lanes::splat(transfer.ty, padding_bits(view.padding, transfer.ty), transfer.addresses.len());
-                let lanes = self.load_elements(&transfer, padding, env)?;
-                let slots = Tile::new(transfer.distribution.shape(), self.elem(result), lanes);
+                let padding = ElementWords::splat(transfer.ty, padding_bits(view.padding, transfer.ty), transfer.addresses.len());
+                let element_words = self.load_elements(&transfer, padding, env)?;
+                let slots = Tile::new(transfer.distribution.shape(), self.elem(result), element_words);
                 Ok(end_access(Some(self.value_from_slots(result, slots)?), env))
             }
             Op::StoreView { tile, view, index, token, order, in_bounds, atom, .. } => {
@@ -106,7 +106,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                     let row_slot = row_distribution.slot_of(thread, row);
                     let row_slot = row_slot
                         .ok_or_else(|| self.invalid_op(op, format!("needs row {row} of {id}, missing in thread {thread}")))?;
-                    add_offset(slot, offset_of(rows.lanes().get(row_slot).into()));
+                    add_offset(slot, offset_of(rows.element_words().get(row_slot).into()));
                 }
                 continue;
             }
@@ -131,10 +131,10 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                 let result = self.result(op);
                 let addresses = self.pointer_addresses(op, result, *ptr, *mask, env)?;
                 let transfer = self.global_transfer(op, result, addresses, *atom, *order)?;
-                let padding = other.map(|other| self.slots(other, env).lanes().clone());
-                let padding = padding.unwrap_or_else(|| Lanes::splat(transfer.ty, 0, transfer.addresses.len()));
-                let lanes = self.load_elements(&transfer, padding, env)?;
-                let slots = Tile::new(transfer.distribution.shape(), self.elem(result), lanes);
+                let padding = other.map(|other| self.slots(other, env).element_words().clone());
+                let padding = padding.unwrap_or_else(|| ElementWords::splat(transfer.ty, 0, transfer.addresses.len()));
+                let element_words = self.load_elements(&transfer, padding, env)?;
+                let slots = Tile::new(transfer.distribution.shape(), self.elem(result), element_words);
                 Ok(end_access(Some(self.value_from_slots(result, slots)?), env))
             }
             Op::Store { ptr, value, mask, token, order, atom } => {
@@ -164,8 +164,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             return Err(self.invalid_op(op, format!("has {mismatch} in a layout that differs from that of {like}")));
         }
         let (pointers, mask) = (self.slots_like(ptr, like, env), mask.map(|mask| self.slots_like(mask, like, env)));
-        let is_enabled = |slot: usize| mask.as_ref().is_none_or(|mask| mask.lanes().get(slot) & 1 == 1);
-        Ok(pointers.lanes().iter().enumerate().map(|(slot, at)| is_enabled(slot).then_some((at, false))).collect())
+        let is_enabled = |slot: usize| mask.as_ref().is_none_or(|mask| mask.element_words().get(slot) & 1 == 1);
+        Ok(pointers.element_words().iter().enumerate().map(|(slot, at)| is_enabled(slot).then_some((at, false))).collect())
     }
 
     /// Returns the accesses of a load or store with a vector atom. Checks that the width of the atom divides the registers.
@@ -208,8 +208,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
     }
 
     /// Loads the element of every slot. If several threads have the same element, each of them reads it.
-    fn load_elements(&self, transfer: &GlobalTransfer<'_>, padding: Lanes, env: &mut Env<'_>) -> Result<Lanes> {
-        let mut lanes = padding;
+    fn load_elements(&self, transfer: &GlobalTransfer<'_>, padding: ElementWords, env: &mut Env<'_>) -> Result<ElementWords> {
+        let mut element_words = padding;
         self.begin_op(transfer.op, env)?;
         let mut bytes = vec![0; transfer.vector_bytes()];
         for first in (0..transfer.addresses.len()).step_by(transfer.width) {
@@ -217,9 +217,9 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             self.record_access(transfer, address, first, false, env)?;
             env.kernel_memory.read(address, &mut bytes)?;
             let words = from_bytes(Elem::Scalar(transfer.ty), &bytes);
-            (0..transfer.width).for_each(|i| lanes.set(first + i, words.get(i + usize::from(upper))));
+            (0..transfer.width).for_each(|i| element_words.set(first + i, words.get(i + usize::from(upper))));
         }
-        Ok(lanes)
+        Ok(element_words)
     }
 
     /// Stores the elements of a tile. Of the threads with equal elements, only the leader writes.
@@ -235,7 +235,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                 // A byte contains two 4-bit elements. A read-modify-write keeps the other element.
                 let (mut byte, shift) = ([0], if upper { 4 } else { 0 });
                 env.kernel_memory.read(address, &mut byte)?;
-                let value = slots.lanes().get(first) as u8 & 15;
+                let value = slots.element_words().get(first) as u8 & 15;
                 env.kernel_memory.write(address, &[byte[0] & !(15 << shift) | value << shift])?;
                 continue;
             }

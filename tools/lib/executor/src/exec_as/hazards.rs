@@ -376,8 +376,8 @@ impl Hazards {
         self.shared.fence(self.clock.warp_role);
     }
 
-    /// Records the arrival of all threads of the current role at a barrier of a stage. If copies fill the stage, the barrier
-    /// completes the role's copies in flight.
+    /// Records the arrival of all threads of the current role at a barrier of a stage. If copies fill the stage, the arrival
+    /// also covers the role's copies in flight. The executor writes their data when the first waiter passes the completed phase.
     pub(super) fn arrive_at_pipeline(&mut self, pipeline: usize, stage: usize, side: BarrierSide, threads: u32) {
         let mut vector_clock = self.clock.vector_clocks[self.clock.warp_role].clone();
         // An arrival by the completion of MMAs orders only the MMAs of the role. The accesses of its threads need another arrival.

@@ -4,7 +4,7 @@
 use super::access_runs::AccessRuns;
 use super::distribution::Distribution;
 use super::hazards::AccessFault;
-use super::shared::{buffer_bytes, buffer_lanes, element_bytes};
+use super::shared::{buffer_bytes, buffer_words, element_bytes};
 use super::{DistributedOp, DistributedProgram};
 use crate::exec::{Env, Results};
 use crate::tile::{Tile, mma};
@@ -269,7 +269,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             MmaOperand::Registers(value) => self.gathered(*value, env),
             MmaOperand::Memory { buffer, .. } => {
                 let elem = self.buffer_info(*buffer).elem;
-                Ok(Tile::new(shape.clone(), elem, buffer_lanes(elem, data)))
+                Ok(Tile::new(shape.clone(), elem, buffer_words(elem, data)))
             }
         };
         let (a, b) = (operand(lhs, &shapes.0[0], lhs_data)?, operand(rhs, &shapes.0[1], rhs_data)?);
@@ -384,7 +384,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                     data
                 }
             };
-            Ok(Tile::new(shapes.0[matrix].clone(), elem, buffer_lanes(elem, data)))
+            Ok(Tile::new(shapes.0[matrix].clone(), elem, buffer_words(elem, data)))
         };
         let (a, b) = match self.source.attrs.cta_pair {
             false => (read_matrix(lhs, 0, env)?, read_matrix(rhs, 1, env)?),
@@ -439,7 +439,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             self.hazards(env).shared.select_half(false);
             read?;
         }
-        Ok(Tile::new(shapes.0[1].clone(), elem, buffer_lanes(elem, data)))
+        Ok(Tile::new(shapes.0[1].clone(), elem, buffer_words(elem, data)))
     }
 
     /// Reads the scales of an operand. The buffer has several copies of the scales. All copies must be equal, because the tensor
@@ -459,7 +459,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         if copy_data.any(|other| other != first) {
             return Err(self.invalid_op(op, format!("finds different scales in the copies of {buffer}")));
         }
-        Ok(Tile::new([rows, columns].into_iter().collect(), elem, buffer_lanes(elem, first)))
+        Ok(Tile::new([rows, columns].into_iter().collect(), elem, buffer_words(elem, first)))
     }
 
     /// Returns the access runs of one thread for elements of a buffer. The runs depend only on the op, so the first execution

@@ -249,7 +249,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
                 return Err(self.invalid_op(op, "names an undefined buffer or layout"));
             };
             let distribution =
-                Distribution::new(&source.layouts[*layout], info.offsets.len() as u32, source.layouts[*layout].warps());
+                Distribution::new(&source.layouts[*layout], info.offset_bases.len() as u32, source.layouts[*layout].warps());
             *entry = Some(Arc::new(distribution.map_err(|message| self.invalid_op(op, message))?));
         }
         self.distributions = distributions;
@@ -321,7 +321,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         if self.is_scalar(id) {
             gathered.with_shape(Shape::new())
         } else {
-            self.distribution(id).scatter(gathered.lanes(), gathered.elem)
+            self.distribution(id).scatter(gathered.element_words(), gathered.elem)
         }
     }
 
@@ -330,7 +330,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         let distribution = self.distribution(id);
         if self.is_scalar(id) {
             let first = slots.first();
-            return match slots.lanes().iter().all(|bits| bits == first) {
+            return match slots.element_words().iter().all(|bits| bits == first) {
                 true => Ok(Tile::scalar(slots.elem, first)),
                 false => Err(Diagnostic::invalid("RUN074", format!("threads hold different values of {id}"))),
             };

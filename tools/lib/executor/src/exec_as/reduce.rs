@@ -10,8 +10,8 @@ use base::diag::Result;
 use base::{Op as OpId, Region, Value as Id};
 use core_dialect::combining;
 use core_dialect::tile::Shape;
-use numerics::arith::{Lanes, Word};
-use numerics::each_lanes;
+use numerics::arith::{ElementWords, Word};
+use numerics::match_words;
 use tileas::Op;
 
 /// Returns the operands, the dimension and the body of a reduction or scan.
@@ -25,23 +25,25 @@ fn operands_dim_and_body(kind: &Op) -> (&[Id], usize, Region) {
 }
 
 /// Returns a one-dimensional tile with the element type of `like`.
-fn flat_tile(like: &Tile, lanes: Lanes) -> Tile {
-    Tile::new(Shape::from_slice(&[lanes.len() as u32]), like.elem, lanes)
+fn flat_tile(like: &Tile, element_words: ElementWords) -> Tile {
+    Tile::new(Shape::from_slice(&[element_words.len() as u32]), like.elem, element_words)
 }
 
 /// Returns a one-dimensional tile of the elements in the given slots.
 fn gather_slots(tile: &Tile, slots: impl Iterator<Item = usize>) -> Tile {
-    flat_tile(tile, tile.lanes().gather(slots))
+    flat_tile(tile, tile.element_words().gather(slots))
 }
 
 /// Returns the elements of all tiles, one tile after the other.
-fn concatenated(tiles: &[&Tile]) -> Lanes {
-    fn concatenate<W: Word>(first: &[W], tiles: &[&Tile]) -> Lanes {
+fn concatenated(tiles: &[&Tile]) -> ElementWords {
+    fn concatenate<W: Word>(first: &[W], tiles: &[&Tile]) -> ElementWords {
         let mut out = Vec::with_capacity(first.len() * tiles.len());
-        tiles.iter().for_each(|tile| out.extend_from_slice(W::words_of(tile.lanes()).expect("a body's results have one type")));
-        W::lanes(out)
+        tiles
+            .iter()
+            .for_each(|tile| out.extend_from_slice(W::words_of(tile.element_words()).expect("a body's results have one type")));
+        W::element_words(out)
     }
-    each_lanes!(tiles[0].lanes(), words => concatenate(words, tiles))
+    match_words!(tiles[0].element_words(), words => concatenate(words, tiles))
 }
 
 impl<O: DistributedOp> DistributedProgram<'_, O> {

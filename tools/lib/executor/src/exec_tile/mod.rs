@@ -56,7 +56,9 @@ impl<'a> TileProgram<'a> {
         let (shape, elem) = self.tile_type(ty);
         Some(match self.module.splat(*value, ty) {
             Some(bits) => Tile::splat(shape, elem, bits),
-            None => Tile::new(shape, elem, numerics::arith::Lanes::collect(elem.carrier(), self.module.elements(*value, ty))),
+            None => {
+                Tile::new(shape, elem, numerics::arith::ElementWords::collect(elem.carrier(), self.module.elements(*value, ty)))
+            }
         })
     }
 

@@ -66,7 +66,7 @@ impl TileProgram<'_> {
             let is_result_undetermined = |at: usize| match elementwise {
                 Elementwise::Select(cond, yes, no) => {
                     let cond = env.tile(cond);
-                    let selected = if cond.lanes().get(element_index(cond, at)) & 1 == 1 { yes } else { no };
+                    let selected = if cond.element_words().get(element_index(cond, at)) & 1 == 1 { yes } else { no };
                     is_undetermined(cond, at) || is_undetermined(env.tile(selected), at)
                 }
                 _ => kind.operands().iter().any(|id| is_undetermined(env.tile(*id), at)),
@@ -92,11 +92,11 @@ impl TileProgram<'_> {
 
 /// Returns the elements of an i1 tile as booleans.
 fn mask_of(tile: &Tile) -> Vec<bool> {
-    tile.lanes().iter().map(|bit| bit & 1 == 1).collect()
+    tile.element_words().iter().map(|bit| bit & 1 == 1).collect()
 }
 
-/// Returns the index in an operand for element `at` of the result. In a reduction body, the element of a scalar operand belongs to
-/// all elements of the result.
+/// Returns the index of the operand element from which element `at` of the result is computed. An operand with one element is
+/// broadcast. Such operands occur in reduction bodies.
 fn element_index(tile: &Tile, at: usize) -> usize {
     if tile.count() == 1 { 0 } else { at }
 }
@@ -148,7 +148,7 @@ fn undetermined_of_reduction(operands: &[Id], dim: usize, scan: Option<Direction
 fn uses_undetermined(request: &AccessRequest<'_>) -> bool {
     let has_undetermined = |tile: &Tile| tile.undetermined().is_some();
     let uses_enabled = |tiles: &[&Tile], mask: &Option<Tile>| {
-        let masked_out = |at: usize| mask.as_ref().is_some_and(|mask| mask.lanes().get(at) & 1 == 0);
+        let masked_out = |at: usize| mask.as_ref().is_some_and(|mask| mask.element_words().get(at) & 1 == 0);
         let is_used = |tile: &&Tile| (0..tile.count()).any(|at| is_undetermined(tile, at) && !masked_out(at));
         mask.as_ref().is_some_and(has_undetermined) || tiles.iter().any(is_used)
     };
@@ -174,8 +174,9 @@ fn undetermined_after_load(request: &AccessRequest<'_>) -> Option<Vec<bool>> {
     match request {
         AccessRequest::LoadView { view, index, .. } if view.padding.is_none() => access::elements_outside(view, index),
         AccessRequest::Load { mask: Some(mask), padding, .. } => {
-            let is_left_undetermined =
-                |at: usize| mask.lanes().get(at) & 1 == 0 && padding.as_ref().is_none_or(|padding| is_undetermined(padding, at));
+            let is_left_undetermined = |at: usize| {
+                mask.element_words().get(at) & 1 == 0 && padding.as_ref().is_none_or(|padding| is_undetermined(padding, at))
+            };
             Some((0..mask.count()).map(is_left_undetermined).collect())
         }
         _ => None,

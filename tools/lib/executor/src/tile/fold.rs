@@ -8,8 +8,8 @@
 use super::Tile;
 use base::diag::Result;
 use core_dialect::tile::{Elem, Shape, element_count};
-use numerics::arith::{Lanes, Word};
-use numerics::each_lanes;
+use numerics::arith::{ElementWords, Word};
+use numerics::match_words;
 
 /// Evaluates the body for many pairs of elements at once. The arguments are one-dimensional tiles, a left and a right tile per
 /// operand (for a scan, the prefix and the elements). The results are one tile per operand.
@@ -29,23 +29,23 @@ impl AxisExtents {
         AxisExtents { outer: element_count(&shape[..dim]), along: shape[dim] as usize, inner: element_count(&shape[dim + 1..]) }
     }
     /// Returns the elements at the given positions along the dimension.
-    fn gather_positions(self, lanes: &Lanes, positions: impl Iterator<Item = usize> + Clone) -> Lanes {
-        fn copy<W: Word>(words: &[W], extents: AxisExtents, positions: impl Iterator<Item = usize> + Clone) -> Lanes {
+    fn gather_positions(self, element_words: &ElementWords, positions: impl Iterator<Item = usize> + Clone) -> ElementWords {
+        fn copy<W: Word>(words: &[W], extents: AxisExtents, positions: impl Iterator<Item = usize> + Clone) -> ElementWords {
             let mut out = Vec::new();
             for block in words.chunks_exact(extents.along * extents.inner) {
                 for position in positions.clone() {
                     out.extend_from_slice(&block[position * extents.inner..][..extents.inner]);
                 }
             }
-            W::lanes(out)
+            W::element_words(out)
         }
-        each_lanes!(lanes, words => copy(words, self, positions))
+        match_words!(element_words, words => copy(words, self, positions))
     }
 }
 
 /// Returns a one-dimensional tile.
-fn flat_tile(elem: Elem, lanes: Lanes) -> Tile {
-    Tile::new(Shape::from_slice(&[lanes.len() as u32]), elem, lanes)
+fn flat_tile(elem: Elem, element_words: ElementWords) -> Tile {
+    Tile::new(Shape::from_slice(&[element_words.len() as u32]), elem, element_words)
 }
 
 /// The elements of a line that a step of a reduction combines.
@@ -72,7 +72,7 @@ pub(crate) fn reduce(operands: &[Tile], dim: usize, pairing: Pairing, body: Comb
                     Pairing::Neighbours => 2 * pair + side,
                     Pairing::Halves => pair + side * pairs,
                 };
-                arguments.push(flat_tile(tile.elem, extents.gather_positions(tile.lanes(), (0..pairs).map(position))));
+                arguments.push(flat_tile(tile.elem, extents.gather_positions(tile.element_words(), (0..pairs).map(position))));
             }
         }
         tiles = body(arguments)?;
@@ -87,10 +87,10 @@ pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Combiner<
     let slice = |position: usize| -> Vec<Tile> {
         operands
             .iter()
-            .map(|tile| flat_tile(tile.elem, extents.gather_positions(tile.lanes(), std::iter::once(position))))
+            .map(|tile| flat_tile(tile.elem, extents.gather_positions(tile.element_words(), std::iter::once(position))))
             .collect()
     };
-    let mut results: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
+    let mut results: Vec<ElementWords> = operands.iter().map(|tile| tile.element_words().clone()).collect();
     let mut prefix: Option<Vec<Tile>> = None;
     for step in 0..extents.along {
         let position = if reverse { extents.along - 1 - step } else { step };
@@ -100,36 +100,45 @@ pub(crate) fn scan(operands: &[Tile], dim: usize, reverse: bool, body: Combiner<
             Some(prefix) => body(prefix.into_iter().zip(elements).flat_map(|(prefix, element)| [prefix, element]).collect())?,
         };
         for (result, tile) in results.iter_mut().zip(&combined) {
-            write_slice(result, tile.lanes(), extents, position..position + 1);
+            write_slice(result, tile.element_words(), extents, position..position + 1);
         }
         prefix = Some(combined);
     }
-    Ok(results.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
+    Ok(results
+        .into_iter()
+        .zip(operands)
+        .map(|(element_words, tile)| Tile::new(tile.shape.clone(), tile.elem, element_words))
+        .collect())
 }
 
 /// Scans tiles in another order that associativity permits (Hillis-Steele). The steps combine each element with the element at
 /// distance 1, then at distances 2, 4 and so on.
 pub(crate) fn scan_by_doubling(operands: &[Tile], dim: usize, reverse: bool, body: Combiner<'_>) -> Result<Vec<Tile>> {
     let extents = AxisExtents::new(&operands[0].shape, dim);
-    let mut lanes_of_operands: Vec<Lanes> = operands.iter().map(|tile| tile.lanes().clone()).collect();
+    let mut words_of_operands: Vec<ElementWords> = operands.iter().map(|tile| tile.element_words().clone()).collect();
     let mut distance = 1;
     while distance < extents.along {
         let (low, high) = (0..extents.along - distance, distance..extents.along);
         let (before, elements) = if reverse { (high, low) } else { (low, high) };
         let sides = [before, elements.clone()];
-        let arguments = lanes_of_operands.iter().zip(operands).flat_map(|(lanes, tile)| {
-            let side =
-                |positions: &std::ops::Range<usize>| flat_tile(tile.elem, extents.gather_positions(lanes, positions.clone()));
+        let arguments = words_of_operands.iter().zip(operands).flat_map(|(element_words, tile)| {
+            let side = |positions: &std::ops::Range<usize>| {
+                flat_tile(tile.elem, extents.gather_positions(element_words, positions.clone()))
+            };
             sides.each_ref().map(side)
         });
         let combined = body(arguments.collect())?;
-        lanes_of_operands
+        words_of_operands
             .iter_mut()
             .zip(&combined)
-            .for_each(|(lanes, tile)| write_slice(lanes, tile.lanes(), extents, elements.clone()));
+            .for_each(|(element_words, tile)| write_slice(element_words, tile.element_words(), extents, elements.clone()));
         distance *= 2;
     }
-    Ok(lanes_of_operands.into_iter().zip(operands).map(|(lanes, tile)| Tile::new(tile.shape.clone(), tile.elem, lanes)).collect())
+    Ok(words_of_operands
+        .into_iter()
+        .zip(operands)
+        .map(|(element_words, tile)| Tile::new(tile.shape.clone(), tile.elem, element_words))
+        .collect())
 }
 
 /// Returns for each line the sum of the magnitudes of its finite elements. Zero for non-float types.
@@ -137,7 +146,7 @@ pub(crate) fn magnitudes(tile: &Tile, dim: usize) -> Vec<f64> {
     let extents = AxisExtents::new(&tile.shape, dim);
     let mut accumulators = vec![0.0; extents.outer * extents.inner];
     let Some(scalar) = tile.elem.scalar().filter(|scalar| scalar.is_float()) else { return accumulators };
-    for (at, bits) in tile.lanes().iter().enumerate() {
+    for (at, bits) in tile.element_words().iter().enumerate() {
         let line = at / (extents.along * extents.inner) * extents.inner + at % extents.inner;
         let value = numerics::float::decode(scalar, bits).abs();
         accumulators[line] += if value.is_finite() { value } else { 0.0 };
@@ -146,8 +155,8 @@ pub(crate) fn magnitudes(tile: &Tile, dim: usize) -> Vec<f64> {
 }
 
 /// Writes `from` to the elements of `to` at the given positions along the dimension.
-fn write_slice(to: &mut Lanes, from: &Lanes, extents: AxisExtents, positions: std::ops::Range<usize>) {
-    fn copy<W: Word>(to: &mut [W], from: &Lanes, extents: AxisExtents, positions: std::ops::Range<usize>) {
+fn write_slice(to: &mut ElementWords, from: &ElementWords, extents: AxisExtents, positions: std::ops::Range<usize>) {
+    fn copy<W: Word>(to: &mut [W], from: &ElementWords, extents: AxisExtents, positions: std::ops::Range<usize>) {
         let from = W::words_of(from).expect("a body's results have the types of its operands");
         let run = positions.len() * extents.inner;
         for block in 0..extents.outer {
@@ -155,7 +164,7 @@ fn write_slice(to: &mut Lanes, from: &Lanes, extents: AxisExtents, positions: st
             to[start..start + run].copy_from_slice(&from[block * run..][..run]);
         }
     }
-    each_lanes!(to, words => copy(words, from, extents, positions));
+    match_words!(to, words => copy(words, from, extents, positions));
 }
 
 #[cfg(test)]
@@ -171,7 +180,7 @@ mod tests {
         tile::shape::iota([element_count(shape) as u32].into_iter().collect(), I32).with_shape(shape.into())
     }
     fn values(tile: &Tile) -> Vec<u64> {
-        tile.lanes().iter().collect()
+        tile.element_words().iter().collect()
     }
 
     /// The combiner body composes affine maps, which is associative but not commutative.

@@ -5,7 +5,7 @@
 use super::Tile;
 use core_dialect::tile::Elem;
 use numerics::Scalar;
-use numerics::arith::{Convert, Lanes, Rounding, Signedness};
+use numerics::arith::{Convert, ElementWords, Rounding, Signedness};
 
 /// The extents of an MMA. The batch extent is 1 for two-dimensional tiles.
 struct Extents {
@@ -132,28 +132,28 @@ fn update_block<T: AccumulatorElement>(a: &[T], b: &[T], c: &mut [T], n: usize, 
 
 /// Returns the elements of a float tile as f32.
 fn f32_elements(x: &Tile) -> Vec<f32> {
-    let Lanes::W32(words) = converted_lanes(x, Scalar::F32) else { unreachable!("f32 has 32 bits") };
+    let ElementWords::W32(words) = converted_words(x, Scalar::F32) else { unreachable!("f32 has 32 bits") };
     words.into_iter().map(f32::from_bits).collect()
 }
 
 /// Returns the elements of a float tile as f64.
 fn f64_elements(x: &Tile) -> Vec<f64> {
-    let Lanes::W64(words) = converted_lanes(x, Scalar::F64) else { unreachable!("f64 has 64 bits") };
+    let ElementWords::W64(words) = converted_words(x, Scalar::F64) else { unreachable!("f64 has 64 bits") };
     words.into_iter().map(f64::from_bits).collect()
 }
 
 /// Converts the elements of a float tile to f32 or f64.
-fn converted_lanes(x: &Tile, to: Scalar) -> Lanes {
+fn converted_words(x: &Tile, to: Scalar) -> ElementWords {
     match x.carrier() == to {
-        true => x.lanes().clone(),
-        false => Convert::FToF { rounding: Rounding::NearestEven }.eval_lanes(x.carrier(), to, x.lanes()),
+        true => x.element_words().clone(),
+        false => Convert::FToF { rounding: Rounding::NearestEven }.eval_words(x.carrier(), to, x.element_words()),
     }
 }
 
 /// Returns a tile with the shape and element type of the accumulator, from f32 or f64 words. NaNs become canonical.
-fn accumulator_tile(acc: &Tile, from: Scalar, words: Lanes) -> Tile {
-    let lanes = Convert::FToF { rounding: Rounding::NearestEven }.eval_lanes(from, acc.carrier(), &words);
-    Tile::new(acc.shape.clone(), acc.elem, lanes)
+fn accumulator_tile(acc: &Tile, from: Scalar, words: ElementWords) -> Tile {
+    let element_words = Convert::FToF { rounding: Rounding::NearestEven }.eval_words(from, acc.carrier(), &words);
+    Tile::new(acc.shape.clone(), acc.elem, element_words)
 }
 
 /// Returns `acc` plus the matmul of two float tiles. Accumulates in f64 if the accumulator is f64, otherwise in f32.
@@ -162,35 +162,39 @@ pub(crate) fn float_mma(a: &Tile, b: &Tile, acc: &Tile) -> Tile {
     if acc.carrier() == Scalar::F64 {
         let mut accumulators = f64_elements(acc);
         matmul(&extents, &f64_elements(a), &f64_elements(b), &mut accumulators);
-        return accumulator_tile(acc, Scalar::F64, Lanes::W64(accumulators.into_iter().map(f64::to_bits).collect()));
+        return accumulator_tile(acc, Scalar::F64, ElementWords::W64(accumulators.into_iter().map(f64::to_bits).collect()));
     }
     let mut accumulators = f32_elements(acc);
     matmul(&extents, &f32_elements(a), &f32_elements(b), &mut accumulators);
-    accumulator_tile(acc, Scalar::F32, Lanes::W32(accumulators.into_iter().map(f32::to_bits).collect()))
+    accumulator_tile(acc, Scalar::F32, ElementWords::W32(accumulators.into_iter().map(f32::to_bits).collect()))
 }
 
 /// Returns the i32 tile `acc` plus the matmul of two tiles of 8-bit integers.
 pub(crate) fn int_mma(a: &Tile, a_sign: Signedness, b: &Tile, b_sign: Signedness, acc: &Tile) -> Tile {
     let mut accumulators = i32_elements(acc, Signedness::Signed);
     matmul(&extents(a, b), &i32_elements(a, a_sign), &i32_elements(b, b_sign), &mut accumulators);
-    let lanes = Lanes::W32(accumulators.into_iter().map(|sum| sum as u32).collect());
-    Tile::new(acc.shape.clone(), Elem::Scalar(Scalar::I32), lanes)
+    let element_words = ElementWords::W32(accumulators.into_iter().map(|sum| sum as u32).collect());
+    Tile::new(acc.shape.clone(), Elem::Scalar(Scalar::I32), element_words)
 }
 
 /// Returns the elements of an integer tile as i32.
 fn i32_elements(x: &Tile, signedness: Signedness) -> Vec<i32> {
     let value = |bits| if signedness == Signedness::Signed { x.carrier().sign_extend(bits) as i32 } else { bits as i32 };
-    x.lanes().iter().map(value).collect()
+    x.element_words().iter().map(value).collect()
 }
 
 /// Unpacks each byte into two 4-bit floats that are neighbours along `dim`. The lower half of a byte comes first.
 fn unpack_f4(bytes: &Tile, dim: usize) -> Tile {
     let inner_elements = core_dialect::tile::element_count(&bytes.shape[dim + 1..]);
-    let data: Vec<u8> = bytes.lanes().iter().map(|bits| bits as u8).collect();
+    let data: Vec<u8> = bytes.element_words().iter().map(|bits| bits as u8).collect();
     let unpack_line = |line: &[u8]| [0, 4].map(|from| line.iter().map(|byte| byte >> from & 15).collect::<Vec<u8>>()).concat();
     let mut shape = bytes.shape.clone();
     shape[dim] *= 2;
-    Tile::new(shape, Elem::Scalar(Scalar::F4E2M1FN), Lanes::W8(data.chunks_exact(inner_elements).flat_map(unpack_line).collect()))
+    Tile::new(
+        shape,
+        Elem::Scalar(Scalar::F4E2M1FN),
+        ElementWords::W8(data.chunks_exact(inner_elements).flat_map(unpack_line).collect()),
+    )
 }
 
 /// Returns the result of an MMA whose operands have a scale per block of K. `a_scale` has rows by blocks, `b_scale` blocks by
@@ -215,7 +219,7 @@ pub(crate) fn scaled_mma(a: &Tile, b: &Tile, acc: &Tile, a_scale: &Tile, b_scale
     debug_assert_eq!(x.len(), batch * m * k);
     let mut accumulators = f64_elements(acc);
     matmul(&extents, &x, &y, &mut accumulators);
-    accumulator_tile(acc, Scalar::F64, Lanes::W64(accumulators.into_iter().map(f64::to_bits).collect()))
+    accumulator_tile(acc, Scalar::F64, ElementWords::W64(accumulators.into_iter().map(f64::to_bits).collect()))
 }
 
 #[cfg(test)]
@@ -226,10 +230,10 @@ mod tests {
     fn tile(shape: &[u32], ty: Scalar, value: impl Fn(usize) -> f64) -> Tile {
         let encode = |value| numerics::float::encode(ty, value, Rounding::NearestEven, numerics::float::OverflowResult::Ieee);
         let count = core_dialect::tile::element_count(shape);
-        Tile::new(Shape::from_slice(shape), Elem::Scalar(ty), Lanes::collect(ty, (0..count).map(|i| encode(value(i)))))
+        Tile::new(Shape::from_slice(shape), Elem::Scalar(ty), ElementWords::collect(ty, (0..count).map(|i| encode(value(i)))))
     }
     fn values(x: &Tile) -> Vec<f64> {
-        x.lanes().iter().map(|bits| numerics::float::decode(x.carrier(), bits)).collect()
+        x.element_words().iter().map(|bits| numerics::float::decode(x.carrier(), bits)).collect()
     }
 
     #[test]
@@ -276,8 +280,9 @@ mod tests {
     /// right operand.
     #[test]
     fn scaled_mma_unpacks_bytes_into_pairs_of_f4() {
-        let bytes =
-            |data: &[u8], shape: [u32; 2]| Tile::new(Shape::from_slice(&shape), Elem::Scalar(Scalar::I8), Lanes::W8(data.to_vec()));
+        let bytes = |data: &[u8], shape: [u32; 2]| {
+            Tile::new(Shape::from_slice(&shape), Elem::Scalar(Scalar::I8), ElementWords::W8(data.to_vec()))
+        };
         let one = |shape: [u32; 2]| tile(&shape, Scalar::F8E4M3FN, |_| 1.0);
         // Bytes decode to 1, 2, 3, 4 on the left. On the right, the first column is 6, 0.5, 1.5, -1 and the second is 0, 1, 0, 0.
         let (a, b) = (bytes(&[0x42, 0x65], [1, 2]), bytes(&[0x17, 0x20, 0xa3, 0x00], [2, 2]));
@@ -289,7 +294,7 @@ mod tests {
     #[test]
     fn integer_operands_have_separate_signedness_and_wrap() {
         let bytes = |values: [u8; 2], shape: [u32; 2]| {
-            Tile::new(Shape::from_slice(&shape), Elem::Scalar(Scalar::I8), Lanes::W8(values.to_vec()))
+            Tile::new(Shape::from_slice(&shape), Elem::Scalar(Scalar::I8), ElementWords::W8(values.to_vec()))
         };
         let acc = Tile::splat(Shape::from_slice(&[1, 1]), Elem::Scalar(Scalar::I32), 0x7fff_ffff);
         let (a, b) = (bytes([255, 2], [1, 2]), bytes([255, 3], [2, 1]));

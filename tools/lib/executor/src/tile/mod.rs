@@ -5,8 +5,8 @@ pub(crate) mod mma;
 pub(crate) mod shape;
 
 use core_dialect::tile::{Elem, Shape, element_count};
-use numerics::arith::{Binary, Compare, Convert, Fma, Lanes, Unary};
-use numerics::{Scalar, each_lanes};
+use numerics::arith::{Binary, Compare, Convert, ElementWords, Fma, Unary};
+use numerics::{Scalar, match_words};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use std::sync::Arc;
 pub struct Tile {
     pub shape: Shape,
     pub elem: Elem,
-    lanes: Arc<Lanes>,
+    element_words: Arc<ElementWords>,
     /// The mask of the undetermined elements, which `--check=padding` tracks. `None` if all elements are determined.
     undetermined: Option<Arc<[bool]>>,
 }
 
 impl Tile {
-    pub fn new(shape: Shape, elem: Elem, lanes: Lanes) -> Tile {
-        debug_assert_eq!(element_count(&shape), lanes.len());
-        Tile { shape, elem, lanes: Arc::new(lanes), undetermined: None }
+    pub fn new(shape: Shape, elem: Elem, element_words: ElementWords) -> Tile {
+        debug_assert_eq!(element_count(&shape), element_words.len());
+        Tile { shape, elem, element_words: Arc::new(element_words), undetermined: None }
     }
     pub(crate) fn splat(shape: Shape, elem: Elem, bits: u64) -> Tile {
-        let lanes = Lanes::splat(elem.carrier(), bits, element_count(&shape));
-        Tile::new(shape, elem, lanes)
+        let element_words = ElementWords::splat(elem.carrier(), bits, element_count(&shape));
+        Tile::new(shape, elem, element_words)
     }
     pub(crate) fn scalar(elem: Elem, bits: u64) -> Tile {
         Tile::splat(Shape::new(), elem, bits)
@@ -36,11 +36,11 @@ impl Tile {
         Tile::scalar(Elem::Scalar(Scalar::I32), value as u64 & 0xffff_ffff)
     }
 
-    pub fn lanes(&self) -> &Lanes {
-        &self.lanes
+    pub fn element_words(&self) -> &ElementWords {
+        &self.element_words
     }
     pub fn count(&self) -> usize {
-        self.lanes.len()
+        self.element_words.len()
     }
     /// Returns the type that arithmetic on the element bits uses. Pointers are 64-bit integers.
     pub fn carrier(&self) -> Scalar {
@@ -48,7 +48,7 @@ impl Tile {
     }
     /// Returns the bits of the first element. A scalar has no other element.
     pub(crate) fn first(&self) -> u64 {
-        self.lanes.get(0)
+        self.element_words.get(0)
     }
     pub(crate) fn first_signed(&self) -> i64 {
         self.carrier().sign_extend(self.first())
@@ -70,7 +70,7 @@ impl Tile {
     /// Returns the mask of the undetermined elements as an i1 tile.
     pub(crate) fn undetermined_tile(&self) -> Tile {
         let bit = |at: usize| u64::from(self.undetermined().is_some_and(|mask| mask[at]));
-        Tile::new(self.shape.clone(), Elem::Scalar(Scalar::I1), Lanes::collect(Scalar::I1, (0..self.count()).map(bit)))
+        Tile::new(self.shape.clone(), Elem::Scalar(Scalar::I1), ElementWords::collect(Scalar::I1, (0..self.count()).map(bit)))
     }
 
     /// Reshapes the tile to a shape of the same size, in row-major order.
@@ -84,16 +84,16 @@ impl Tile {
     }
 
     /// Returns a tile of the same shape with other elements.
-    fn with_lanes(&self, elem: Elem, lanes: Lanes) -> Tile {
-        Tile::new(self.shape.clone(), elem, lanes)
+    fn with_words(&self, elem: Elem, element_words: ElementWords) -> Tile {
+        Tile::new(self.shape.clone(), elem, element_words)
     }
 
     /// Returns `count` elements: the elements of the tile, or `count` copies of its only element. Reason: in a reduction body, an
     /// element-wise op may have scalar operands together with operands of `count` elements.
-    fn repeated(&self, count: usize) -> Cow<'_, Lanes> {
+    fn repeated(&self, count: usize) -> Cow<'_, ElementWords> {
         match self.count() == count {
-            true => Cow::Borrowed(&*self.lanes),
-            false => Cow::Owned(Lanes::splat(self.carrier(), self.first(), count)),
+            true => Cow::Borrowed(&*self.element_words),
+            false => Cow::Owned(ElementWords::splat(self.carrier(), self.first(), count)),
         }
     }
 }
@@ -104,7 +104,7 @@ fn largest_operand<const N: usize>(tiles: [&Tile; N]) -> &Tile {
 }
 
 pub(crate) fn unary(op: Unary, x: &Tile) -> Tile {
-    x.with_lanes(x.elem, op.eval_lanes(x.carrier(), &x.lanes))
+    x.with_words(x.elem, op.eval_words(x.carrier(), &x.element_words))
 }
 
 pub(crate) fn binary(op: Binary, a: &Tile, b: &Tile) -> Tile {
@@ -114,41 +114,43 @@ pub(crate) fn binary(op: Binary, a: &Tile, b: &Tile) -> Tile {
         // The exponent may have any integer type and is signed.
         Binary::PowI if b.carrier() != Scalar::I64 => {
             let extend = Convert::ExtI { signedness: numerics::arith::Signedness::Signed };
-            Cow::Owned(extend.eval_lanes(b.carrier(), Scalar::I64, &b.repeated(count)))
+            Cow::Owned(extend.eval_words(b.carrier(), Scalar::I64, &b.repeated(count)))
         }
         _ => b.repeated(count),
     };
-    largest.with_lanes(a.elem, op.eval_lanes(a.carrier(), &a.repeated(count), &right))
+    largest.with_words(a.elem, op.eval_words(a.carrier(), &a.repeated(count), &right))
 }
 
 pub(crate) fn fma(op: Fma, a: &Tile, b: &Tile, c: &Tile) -> Tile {
     let largest = largest_operand([a, b, c]);
     let count = largest.count();
-    largest.with_lanes(a.elem, op.eval_lanes(a.carrier(), &a.repeated(count), &b.repeated(count), &c.repeated(count)))
+    largest.with_words(a.elem, op.eval_words(a.carrier(), &a.repeated(count), &b.repeated(count), &c.repeated(count)))
 }
 
 pub(crate) fn compare(op: Compare, a: &Tile, b: &Tile) -> Tile {
     let largest = largest_operand([a, b]);
     let count = largest.count();
-    largest.with_lanes(Elem::Scalar(Scalar::I1), op.eval_lanes(a.carrier(), &a.repeated(count), &b.repeated(count)))
+    largest.with_words(Elem::Scalar(Scalar::I1), op.eval_words(a.carrier(), &a.repeated(count), &b.repeated(count)))
 }
 
 pub(crate) fn convert(op: Convert, to: Scalar, x: &Tile) -> Tile {
-    x.with_lanes(Elem::Scalar(to), op.eval_lanes(x.carrier(), to, &x.lanes))
+    x.with_words(Elem::Scalar(to), op.eval_words(x.carrier(), to, &x.element_words))
 }
 
 pub(crate) fn select(cond: &Tile, yes: &Tile, no: &Tile) -> Tile {
     let largest = largest_operand([cond, yes, no]);
     let count = largest.count();
     let cond = cond.repeated(count);
-    let Lanes::W8(cond) = &*cond else { panic!("a condition is i1") };
-    fn pick<W: numerics::arith::Word>(cond: &[u8], yes: &[W], no: &Lanes) -> Lanes {
+    let ElementWords::W8(cond) = &*cond else { panic!("a condition is i1") };
+    fn pick<W: numerics::arith::Word>(cond: &[u8], yes: &[W], no: &ElementWords) -> ElementWords {
         let no = W::words_of(no).expect("both sides of a select have one type");
-        W::lanes(cond.iter().zip(yes.iter().zip(no)).map(|(cond, (yes, no))| if cond & 1 == 1 { *yes } else { *no }).collect())
+        W::element_words(
+            cond.iter().zip(yes.iter().zip(no)).map(|(cond, (yes, no))| if cond & 1 == 1 { *yes } else { *no }).collect(),
+        )
     }
     let no = no.repeated(count);
-    let lanes = each_lanes!(&*yes.repeated(count), words => pick(cond, words, &no));
-    largest.with_lanes(yes.elem, lanes)
+    let element_words = match_words!(&*yes.repeated(count), words => pick(cond, words, &no));
+    largest.with_words(yes.elem, element_words)
 }
 
 /// Adds an offset in elements to a pointer. A 4-bit element counts half a byte, and the address is rounded down.
@@ -160,7 +162,7 @@ pub(crate) fn offset(pointer: &Tile, offset: &Tile) -> Tile {
     let (pointers, offsets, from) = (pointer.repeated(count), offset.repeated(count), offset.carrier());
     let addresses = pointers.iter().zip(offsets.iter());
     let addresses = addresses.map(|(pointer, by)| pointer.wrapping_add((from.sign_extend(by).wrapping_mul(bits) >> 3) as u64));
-    largest.with_lanes(pointer.elem, Lanes::W64(addresses.collect()))
+    largest.with_words(pointer.elem, ElementWords::W64(addresses.collect()))
 }
 
 /// Returns the number of bits of one element in memory. An i1 occupies a byte. Two 4-bit elements share a byte.

@@ -2,8 +2,8 @@
 
 use super::Tile;
 use core_dialect::tile::{Elem, Shape, element_count};
-use numerics::arith::{Lanes, Word};
-use numerics::each_lanes;
+use numerics::arith::{ElementWords, Word};
+use numerics::match_words;
 
 /// Returns the row-major strides of a shape, in elements.
 pub(crate) fn row_strides(shape: &[u32]) -> Vec<usize> {
@@ -14,9 +14,9 @@ pub(crate) fn row_strides(shape: &[u32]) -> Vec<usize> {
     strides
 }
 
-/// Returns the elements of a tile of shape `shape`. The element at an index is in `lanes` at `start` plus the index times the
-/// strides.
-fn gather_strided(lanes: &Lanes, shape: &[u32], strides: &[usize], start: usize) -> Lanes {
+/// Returns the elements of a tile of shape `shape`. The element at an index is in `element_words` at `start` plus the index times
+/// the strides.
+fn gather_strided(element_words: &ElementWords, shape: &[u32], strides: &[usize], start: usize) -> ElementWords {
     fn copy<W: Word>(words: &[W], shape: &[u32], strides: &[usize], start: usize) -> Vec<W> {
         let mut out = Vec::with_capacity(element_count(shape));
         let Some((&inner, outer)) = shape.split_last() else { return vec![words[start]] };
@@ -31,7 +31,7 @@ fn gather_strided(lanes: &Lanes, shape: &[u32], strides: &[usize], start: usize)
         });
         out
     }
-    each_lanes!(lanes, words => Word::lanes(copy(words, shape, strides, start)))
+    match_words!(element_words, words => Word::element_words(copy(words, shape, strides, start)))
 }
 
 /// Calls `f` with every index of a shape in row-major order.
@@ -47,8 +47,8 @@ pub(crate) fn for_each_index(shape: &[u32], mut f: impl FnMut(&[u32])) {
 
 pub(crate) fn iota(shape: Shape, elem: Elem) -> Tile {
     let mask = elem.carrier().mask();
-    let lanes = Lanes::collect(elem.carrier(), (0..element_count(&shape) as u64).map(|i| i & mask));
-    Tile::new(shape, elem, lanes)
+    let element_words = ElementWords::collect(elem.carrier(), (0..element_count(&shape) as u64).map(|i| i & mask));
+    Tile::new(shape, elem, element_words)
 }
 
 /// Repeats a tile along the dimensions in which its extent is 1. A scalar fills any shape.
@@ -58,8 +58,8 @@ pub(crate) fn broadcast(x: &Tile, shape: Shape) -> Tile {
     }
     let operand_strides = row_strides(&x.shape);
     let strides: Vec<_> = operand_strides.iter().zip(&x.shape).map(|(stride, dim)| if *dim == 1 { 0 } else { *stride }).collect();
-    let lanes = gather_strided(x.lanes(), &shape, &strides, 0);
-    Tile::new(shape, x.elem, lanes)
+    let element_words = gather_strided(x.element_words(), &shape, &strides, 0);
+    Tile::new(shape, x.elem, element_words)
 }
 
 /// Permutes dimensions: result dimension `k` is operand dimension `order[k]`.
@@ -67,8 +67,8 @@ pub(crate) fn permute(x: &Tile, order: &[usize]) -> Tile {
     let operand_strides = row_strides(&x.shape);
     let shape: Shape = order.iter().map(|dim| x.shape[*dim]).collect();
     let strides: Vec<_> = order.iter().map(|dim| operand_strides[*dim]).collect();
-    let lanes = gather_strided(x.lanes(), &shape, &strides, 0);
-    Tile::new(shape, x.elem, lanes)
+    let element_words = gather_strided(x.element_words(), &shape, &strides, 0);
+    Tile::new(shape, x.elem, element_words)
 }
 
 /// Returns the index of the first element of a slice in a tile. `tile` and `slice` are the extents, `slice_index` counts slices
@@ -87,33 +87,33 @@ fn slice_start(tile: &[u32], slice: &[u32], slice_index: &[u64]) -> Option<usize
 /// Returns a slice of a tile. `None` if the slice is outside the tile.
 pub(crate) fn extract(x: &Tile, shape: Shape, slice_index: &[u64]) -> Option<Tile> {
     let start = slice_start(&x.shape, &shape, slice_index)?;
-    let lanes = gather_strided(x.lanes(), &shape, &row_strides(&x.shape), start);
-    Some(Tile::new(shape, x.elem, lanes))
+    let element_words = gather_strided(x.element_words(), &shape, &row_strides(&x.shape), start);
+    Some(Tile::new(shape, x.elem, element_words))
 }
 
 /// Returns the tile `into` with the slice at `slice_index` replaced by `x`. `None` if the slice is outside the tile.
 pub(crate) fn insert(x: &Tile, into: &Tile, slice_index: &[u64]) -> Option<Tile> {
     let start = slice_start(&into.shape, &x.shape, slice_index)?;
-    let mut lanes = into.lanes().clone();
-    write_strided(x.lanes(), &mut lanes, &x.shape, &row_strides(&into.shape), start);
-    Some(Tile::new(into.shape.clone(), into.elem, lanes))
+    let mut element_words = into.element_words().clone();
+    write_strided(x.element_words(), &mut element_words, &x.shape, &row_strides(&into.shape), start);
+    Some(Tile::new(into.shape.clone(), into.elem, element_words))
 }
 
 /// Concatenates two tiles along a dimension.
 pub(crate) fn cat(a: &Tile, b: &Tile, dim: usize) -> Tile {
     let mut shape = a.shape.clone();
     shape[dim] += b.shape[dim];
-    let mut lanes = Lanes::splat(a.carrier(), 0, element_count(&shape));
+    let mut element_words = ElementWords::splat(a.carrier(), 0, element_count(&shape));
     let strides = row_strides(&shape);
-    write_strided(a.lanes(), &mut lanes, &a.shape, &strides, 0);
-    write_strided(b.lanes(), &mut lanes, &b.shape, &strides, a.shape[dim] as usize * strides[dim]);
-    Tile::new(shape, a.elem, lanes)
+    write_strided(a.element_words(), &mut element_words, &a.shape, &strides, 0);
+    write_strided(b.element_words(), &mut element_words, &b.shape, &strides, a.shape[dim] as usize * strides[dim]);
+    Tile::new(shape, a.elem, element_words)
 }
 
 /// Writes all elements of `from`, whose shape is `shape`, to `to`. The element at an index goes to `start` plus the index times the
 /// strides. The last stride is 1.
-fn write_strided(from: &Lanes, to: &mut Lanes, shape: &[u32], strides: &[usize], start: usize) {
-    fn copy<W: Word>(from: &[W], to: &mut Lanes, shape: &[u32], strides: &[usize], start: usize) {
+fn write_strided(from: &ElementWords, to: &mut ElementWords, shape: &[u32], strides: &[usize], start: usize) {
+    fn copy<W: Word>(from: &[W], to: &mut ElementWords, shape: &[u32], strides: &[usize], start: usize) {
         let to = W::words_of_mut(to).expect("both tiles have one element type");
         let mut rest = from;
         let Some((&inner, outer)) = shape.split_last() else { return to[start] = from[0] };
@@ -124,40 +124,40 @@ fn write_strided(from: &Lanes, to: &mut Lanes, shape: &[u32], strides: &[usize],
             rest = following;
         });
     }
-    each_lanes!(from, words => copy(words, to, shape, strides, start));
+    match_words!(from, words => copy(words, to, shape, strides, start));
 }
 
 /// Reinterprets the bytes of a one-dimensional tile as elements of another width. The first of two 4-bit elements in a byte is its
 /// lower half.
 pub(crate) fn reinterpret(x: &Tile, shape: Shape, elem: Elem) -> Tile {
-    let lanes = from_bytes(elem, &to_bytes(x));
-    Tile::new(shape, elem, lanes)
+    let element_words = from_bytes(elem, &to_bytes(x));
+    Tile::new(shape, elem, element_words)
 }
 
 /// Returns the elements as contiguous bytes in memory format.
 pub(crate) fn to_bytes(x: &Tile) -> Vec<u8> {
     let mut out = Vec::new();
-    match x.lanes() {
-        Lanes::W8(words) if x.elem.bits() == 4 => {
+    match x.element_words() {
+        ElementWords::W8(words) if x.elem.bits() == 4 => {
             out.extend(words.chunks(2).map(|pair| pair[0] & 15 | pair.get(1).map_or(0, |high| high << 4)))
         }
-        Lanes::W8(words) => out.extend_from_slice(words),
-        Lanes::W16(words) => words.iter().for_each(|word| out.extend(word.to_le_bytes())),
-        Lanes::W32(words) => words.iter().for_each(|word| out.extend(word.to_le_bytes())),
-        Lanes::W64(words) => words.iter().for_each(|word| out.extend(word.to_le_bytes())),
+        ElementWords::W8(words) => out.extend_from_slice(words),
+        ElementWords::W16(words) => words.iter().for_each(|word| out.extend(word.to_le_bytes())),
+        ElementWords::W32(words) => words.iter().for_each(|word| out.extend(word.to_le_bytes())),
+        ElementWords::W64(words) => words.iter().for_each(|word| out.extend(word.to_le_bytes())),
     }
     out
 }
 
 /// Reads elements from contiguous bytes. A non-zero byte of an i1 is true.
-pub fn from_bytes(elem: Elem, bytes: &[u8]) -> Lanes {
+pub fn from_bytes(elem: Elem, bytes: &[u8]) -> ElementWords {
     match elem.bits() {
-        1 => Lanes::W8(bytes.iter().map(|byte| u8::from(*byte != 0)).collect()),
-        4 => Lanes::W8(bytes.iter().flat_map(|byte| [byte & 15, byte >> 4]).collect()),
-        bits @ ..=8 => Lanes::W8(bytes.iter().map(|byte| byte & (0xff >> (8 - bits))).collect()),
-        16 => Lanes::W16(bytes.as_chunks().0.iter().map(|word| u16::from_le_bytes(*word)).collect()),
-        32 => Lanes::W32(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()),
-        _ => Lanes::W64(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()),
+        1 => ElementWords::W8(bytes.iter().map(|byte| u8::from(*byte != 0)).collect()),
+        4 => ElementWords::W8(bytes.iter().flat_map(|byte| [byte & 15, byte >> 4]).collect()),
+        bits @ ..=8 => ElementWords::W8(bytes.iter().map(|byte| byte & (0xff >> (8 - bits))).collect()),
+        16 => ElementWords::W16(bytes.as_chunks().0.iter().map(|word| u16::from_le_bytes(*word)).collect()),
+        32 => ElementWords::W32(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()),
+        _ => ElementWords::W64(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()),
     }
 }
 
@@ -169,7 +169,7 @@ mod tests {
     const I8: Elem = Elem::Scalar(Scalar::I8);
 
     fn tile(shape: &[u32], values: &[u8]) -> Tile {
-        Tile::new(shape.into(), I8, Lanes::W8(values.to_vec()))
+        Tile::new(shape.into(), I8, ElementWords::W8(values.to_vec()))
     }
     fn values(tile: &Tile) -> Vec<u8> {
         to_bytes(tile)
@@ -206,10 +206,10 @@ mod tests {
         let bytes = tile(&[4], &[0x21, 0x43, 0x65, 0x87]);
         let f4 = Elem::Scalar(Scalar::F4E2M1FN);
         let halves = reinterpret(&bytes, [8].into_iter().collect(), f4);
-        assert_eq!(halves.lanes().iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(halves.element_words().iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(reinterpret(&halves, [4].into_iter().collect(), I8), bytes);
         let words = reinterpret(&bytes, [2].into_iter().collect(), Elem::Scalar(Scalar::I16));
-        assert_eq!(words.lanes().get(1), 0x8765);
-        assert_eq!(from_bytes(Elem::Scalar(Scalar::I1), &[0, 7]), Lanes::W8(vec![0, 1]));
+        assert_eq!(words.element_words().get(1), 0x8765);
+        assert_eq!(from_bytes(Elem::Scalar(Scalar::I1), &[0, 7]), ElementWords::W8(vec![0, 1]));
     }
 }

@@ -1,12 +1,11 @@
 //! Program construction: resolves names, and assigns register slots, label indices and addresses.
 
-use super::unsupported;
+mod memory_variables;
+mod operand_slots;
+
 use crate::fault::{Fault, Result};
-use crate::lanes::map1;
 use crate::program::*;
-use common::launch::ParamType;
-use numerics::Scalar;
-use ptx::{Function, Instruction, Item, Linkage, Module, Operand, RegisterName, Statement, Type, Value, Variable};
+use ptx::{Function, Instruction, Item, Module, RegisterName, Statement, Type};
 use std::collections::{BTreeMap, HashMap};
 
 /// The generic address of the byte 0 of shared memory. The windows of shared, local and parameter memory have 4 GiB each. A generic
@@ -290,98 +289,6 @@ impl<'m> Builder<'m> {
             }
         }
     }
-    /// Declares a variable and assigns an address to it.
-    pub(super) fn declare_variable(&mut self, variable: &Variable) -> Result<()> {
-        let too_large = || Fault::new("SIM002", format!("'{}' is too large", variable.name));
-        let bytes = variable.bytes().filter(|&bytes| bytes <= GLOBAL_LIMIT).ok_or_else(too_large)?;
-        let align = u64::from(variable.align.unwrap_or_else(|| variable.ty.bytes()).max(1));
-        let address = match variable.space {
-            ptx::Space::Shared | ptx::Space::SharedCta => {
-                if variable.linkage == Linkage::Extern && variable.dims.iter().any(Option::is_none) {
-                    let missing_size =
-                        || Fault::new("SIM002", format!("'{}' is dynamic shared memory; use --dynamic-shared", variable.name));
-                    self.sizes.dynamic_shared.ok_or_else(missing_size)?;
-                    self.bind(&variable.name, Binding::Shared { address: u64::from(SHARED_START) });
-                    return Ok(());
-                }
-                let address = self.shared_bytes.next_multiple_of(align);
-                self.shared_bytes = address + bytes;
-                if self.shared_bytes > SHARED_LIMIT {
-                    return Err(too_large());
-                }
-                self.bind(&variable.name, Binding::Shared { address });
-                return Ok(());
-            }
-            ptx::Space::Local => self.allocate_local(bytes, align).ok_or_else(too_large)?,
-            ptx::Space::Global | ptx::Space::Const => {
-                let end = self.globals.last().map_or(GLOBALS_BASE, |last| last.address + last.data.len() as u64);
-                let address = (end + 64).next_multiple_of(align.max(16));
-                let stored: u64 = self.globals.iter().map(|global| global.data.len() as u64).sum();
-                if stored + bytes > GLOBAL_LIMIT || address + bytes - GLOBALS_BASE > GLOBALS_SPAN_LIMIT {
-                    return Err(too_large());
-                }
-                self.globals.push(GlobalVariable { name: variable.name.clone(), address, data: vec![0; bytes as usize] });
-                address
-            }
-            ptx::Space::Param if !variable.dims.is_empty() => {
-                let address = self.allocate_local(bytes, align).ok_or_else(too_large)?;
-                self.bind(&variable.name, Binding::Bytes(ByteArray { address, bytes }));
-                return Ok(());
-            }
-            ptx::Space::Param => {
-                let slot = self.allocate_temporary();
-                self.bind(&variable.name, Binding::Argument { slot });
-                return Ok(());
-            }
-            space => return Err(Fault::unsupported(format!("a variable in '.{space}' is not supported"))),
-        };
-        self.bind(&variable.name, Binding::Variable { address });
-        Ok(())
-    }
-    /// Allocates local memory for a variable. Returns `None` above the limit.
-    fn allocate_local(&mut self, bytes: u64, align: u64) -> Option<u64> {
-        let address = self.local_bytes.next_multiple_of(align);
-        self.local_bytes = address + bytes;
-        (self.local_bytes <= LOCAL_LIMIT).then_some(address)
-    }
-    /// Sets the initial contents of a declared global variable.
-    fn initialise_variable(&mut self, variable: &Variable) -> Result<()> {
-        let mut data = Vec::new();
-        for value in &variable.init {
-            let bits = match value {
-                Value::Integer(value) => *value as u64,
-                Value::F32(bits) => u64::from(*bits),
-                Value::F64(bits) => *bits,
-                Value::Symbol { name, offset } | Value::Generic { name, offset } => {
-                    self.variable_address(name)?.wrapping_add_signed(*offset)
-                }
-                Value::Difference { .. } => return Err(Fault::unsupported("a difference of labels in a variable")),
-            };
-            data.extend_from_slice(&bits.to_le_bytes()[..variable.ty.bytes() as usize]);
-        }
-        if let Some(global) = self.globals.iter_mut().find(|global| global.name == variable.name) {
-            let length = data.len().min(global.data.len());
-            global.data[..length].copy_from_slice(&data[..length]);
-        }
-        Ok(())
-    }
-    /// Declares a kernel parameter and assigns an offset to it.
-    fn declare_param(&mut self, param: &Variable) -> Result<()> {
-        let too_large = || Fault::new("SIM002", "the parameters are too large");
-        let bytes = param.bytes().filter(|&bytes| bytes <= 1 << 16).ok_or_else(too_large)? as u32;
-        // `.ptr .align` describes the pointee, not the parameter.
-        let align = if param.pointer.is_some() { 8 } else { param.align.unwrap_or_else(|| param.ty.bytes()).max(1) };
-        let offset = self.param_bytes.next_multiple_of(align);
-        self.param_bytes = offset + bytes;
-        if self.param_bytes > 1 << 20 {
-            return Err(too_large());
-        }
-        let ty = param_type(param);
-        self.params.push(ParamField { offset, bytes, hidden: param.hidden, name: param.name.clone(), ty });
-        self.bind(&param.name, Binding::Variable { address: u64::from(offset) });
-        Ok(())
-    }
-
     // Calls.
 
     /// Creates a label without a position. `name` is for messages.
@@ -561,113 +468,6 @@ impl<'m> Builder<'m> {
 
     // Operands.
 
-    /// Returns an operand of an instruction, or a fault if the instruction has too few.
-    pub(super) fn operand<'i>(&self, instruction: &'i Instruction, index: usize) -> Result<&'i Operand> {
-        let missing = || Fault::new("SIM002", format!("'{}' needs more operands", instruction.full_name()));
-        instruction.operands.get(index).ok_or_else(missing)
-    }
-    /// Returns the slot of source operand `index` of an instruction. An immediate operand has `bits` bits.
-    pub(super) fn source_slot(&mut self, instruction: &Instruction, index: usize, bits: u32) -> Result<RegSlot> {
-        let operand = self.operand(instruction, index)?;
-        self.operand_slot(operand, bits)
-    }
-    /// Returns the slot of a source operand. An immediate operand has `bits` bits.
-    pub(super) fn operand_slot(&mut self, operand: &Operand, bits: u32) -> Result<RegSlot> {
-        let mask = u64::MAX >> (64 - bits.clamp(1, 64));
-        match operand {
-            Operand::Name(name) => self.slot_of_name(name),
-            Operand::Offset { name, offset } => match self.look_up(name) {
-                Some(Binding::Shared { address }) => Ok(self.shared_address(address.wrapping_add_signed(*offset))),
-                _ => {
-                    let address = self.variable_address(name)?.wrapping_add_signed(*offset);
-                    Ok(self.constant_slot(address))
-                }
-            },
-            Operand::Integer(value) if bits == 1 => Ok(self.constant_slot(u64::from(*value != 0))),
-            Operand::Integer(value) => Ok(self.constant_slot(*value as u64 & mask)),
-            Operand::F32(value) => Ok(self.constant_slot(u64::from(*value))),
-            Operand::F64(value) if bits == 32 => Ok(self.constant_slot(u64::from((f64::from_bits(*value) as f32).to_bits()))),
-            Operand::F64(value) => Ok(self.constant_slot(*value)),
-            Operand::Not(name) => {
-                let src = self.slot_of_name(name)?;
-                let dst = self.allocate_temporary();
-                let guard = self.guard.take();
-                self.emit(Op::Elementwise { f: map1(|a| a ^ 1), dst, src: [src, 0, 0, 0], selects_bytes: false });
-                self.guard = guard;
-                Ok(dst)
-            }
-            _ => Err(Fault::new("SIM002", "the operand must be a register or a number")),
-        }
-    }
-    /// Returns the register slot of a register, a special register or the address of a variable.
-    fn slot_of_name(&mut self, name: &str) -> Result<RegSlot> {
-        if let Some(special) = special_register(name) {
-            return Ok(self.special_slot(special));
-        }
-        match self.look_up(name) {
-            Some(Binding::Register { slot, .. } | Binding::Argument { slot }) => Ok(slot),
-            Some(Binding::Variable { address }) => Ok(self.constant_slot(address)),
-            Some(Binding::Shared { address }) => Ok(self.shared_address(address)),
-            _ => Err(Self::undeclared(name)),
-        }
-    }
-    /// Returns the slot of a destination, and its width in bits.
-    pub(super) fn destination_slot(&mut self, operand: &Operand) -> Result<(RegSlot, u32)> {
-        let Operand::Name(name) = operand else { return Err(Fault::new("SIM002", "the operand must be a register")) };
-        if name == "_" {
-            return Ok((self.allocate_register(Type::B128), 64));
-        }
-        match self.look_up(name) {
-            Some(Binding::Register { slot, ty }) => Ok((slot, ty.bits())),
-            _ => Err(Self::undeclared(name)),
-        }
-    }
-    /// Returns the register slot to which an instruction writes operand `index`.
-    pub(super) fn result_slot(&mut self, instruction: &Instruction, index: usize) -> Result<RegSlot> {
-        let operand = self.operand(instruction, index)?;
-        Ok(self.destination_slot(operand)?.0)
-    }
-    /// Returns the registers of a destination `d|p`. The second register is `None` for a destination `d`.
-    pub(super) fn result_pair(&mut self, instruction: &Instruction) -> Result<(RegSlot, Option<RegSlot>)> {
-        match self.operand(instruction, 0)? {
-            Operand::Pair(first, second) => Ok((self.destination_slot(first)?.0, Some(self.destination_slot(second)?.0))),
-            other => Ok((self.destination_slot(other)?.0, None)),
-        }
-    }
-    /// Returns the result slots of `{a, b}` or of a single register.
-    pub(super) fn result_slots(&mut self, operand: &Operand) -> Result<Box<[RegSlot]>> {
-        match operand {
-            Operand::Vector(parts) => parts.iter().map(|part| Ok(self.destination_slot(part)?.0)).collect(),
-            single => Ok([self.destination_slot(single)?.0].into()),
-        }
-    }
-    /// Returns the source slots of `{a, b}` or of a single operand.
-    pub(super) fn operand_slots(&mut self, operand: &Operand, bits: u32) -> Result<Box<[RegSlot]>> {
-        match operand {
-            Operand::Vector(parts) => parts.iter().map(|part| self.operand_slot(part, bits)).collect(),
-            single => Ok([self.operand_slot(single, bits)?].into()),
-        }
-    }
-    /// Decodes an address operand without coordinates.
-    pub(super) fn address_operand(&mut self, instruction: &Instruction, index: usize) -> Result<Address> {
-        let operand = self.operand(instruction, index)?;
-        let Operand::Address(address) = operand else {
-            return Err(Fault::new("SIM002", format!("'{}' needs an address", instruction.full_name())));
-        };
-        if !address.trailing_operands.is_empty() {
-            return Err(unsupported(instruction, "coordinates in this address"));
-        }
-        self.plain_address(address)
-    }
-    /// Decodes the base register and the offset of an address.
-    pub(super) fn plain_address(&mut self, address: &ptx::Address) -> Result<Address> {
-        let base = match &address.base {
-            Some(name) => self.slot_of_name(name)?,
-            None => 0,
-        };
-        Ok(Address { base, offset: address.offset })
-    }
-
     // Instructions.
 
     /// Begins an instruction: sets its line, its guard and its opcode.
@@ -697,69 +497,4 @@ impl<'m> Builder<'m> {
     pub(super) fn emit(&mut self, op: Op) {
         self.code.push(Instr { guard: self.guard, op, line: self.line, opcode: self.opcode });
     }
-}
-
-/// Returns the special register with this name, such as `%tid.x`.
-fn special_register(name: &str) -> Option<Special> {
-    let dimension = |suffix: &str| match suffix {
-        "x" => Some(0),
-        "y" => Some(1),
-        "z" => Some(2),
-        _ => None,
-    };
-    if let Some((base, suffix)) = name.split_once('.') {
-        let dimension = dimension(suffix)?;
-        return Some(match base {
-            "%tid" => Special::Tid(dimension),
-            "%ntid" => Special::Ntid(dimension),
-            "%ctaid" => Special::Ctaid(dimension),
-            "%nctaid" => Special::Nctaid(dimension),
-            "%clusterid" => Special::ClusterId(dimension),
-            "%nclusterid" => Special::NclusterId(dimension),
-            "%cluster_ctaid" => Special::ClusterCtaid(dimension),
-            "%cluster_nctaid" => Special::ClusterNctaid(dimension),
-            _ => return None,
-        });
-    }
-    Some(match name {
-        "%laneid" => Special::LaneId,
-        "%warpid" => Special::WarpId,
-        "%nwarpid" => Special::NwarpId,
-        "%cluster_ctarank" => Special::ClusterCtarank,
-        "%cluster_nctarank" => Special::ClusterNctarank,
-        "%lanemask_eq" => Special::LaneMask(LaneMask::Eq),
-        "%lanemask_le" => Special::LaneMask(LaneMask::Le),
-        "%lanemask_lt" => Special::LaneMask(LaneMask::Lt),
-        "%lanemask_ge" => Special::LaneMask(LaneMask::Ge),
-        "%lanemask_gt" => Special::LaneMask(LaneMask::Gt),
-        "%smid" | "%gridid" => Special::Zero,
-        "%dynamic_smem_size" => Special::DynamicShared,
-        "%perctamemoryoffset" => Special::CtaMemory,
-        "%perctamemorysize" => Special::CtaMemorySize,
-        "%nsmid" | "%is_explicit_cluster" => Special::One,
-        "%total_smem_size" => Special::SharedSize,
-        _ => return None,
-    })
-}
-
-/// Returns the launch type of a parameter. An untyped parameter (`.b32`) accepts any number of its width.
-fn param_type(param: &Variable) -> Option<ParamType> {
-    if !param.dims.is_empty() || param.vector.is_some() {
-        return None;
-    }
-    Some(match param.ty {
-        Type::U64 | Type::B64 if param.pointer.is_some() => ParamType::Pointer(None),
-        Type::U8 | Type::S8 | Type::B8 => ParamType::Bits(8),
-        Type::U16 | Type::S16 => ParamType::Scalar(Scalar::I16),
-        Type::U32 | Type::S32 => ParamType::Scalar(Scalar::I32),
-        Type::U64 | Type::S64 => ParamType::Scalar(Scalar::I64),
-        Type::F16 => ParamType::Scalar(Scalar::F16),
-        Type::Bf16 => ParamType::Scalar(Scalar::BF16),
-        Type::F32 => ParamType::Scalar(Scalar::F32),
-        Type::F64 => ParamType::Scalar(Scalar::F64),
-        Type::B16 => ParamType::Bits(16),
-        Type::B32 => ParamType::Bits(32),
-        Type::B64 => ParamType::Bits(64),
-        _ => return None,
-    })
 }

@@ -167,19 +167,8 @@ impl Machine<'_> {
         {
             traffic.count_bulk_copy(bytes);
         }
-        let aligned_shared_location = |cluster: &Cluster, address: u64| {
-            let location = shared_location(cluster, cta, address as u32)?;
-            let align = if op.tensor { 128 } else { 16 };
-            match location.address % align {
-                0 => Ok(location),
-                _ => Err(Fault::new(
-                    "SIM011",
-                    format!("a copy's shared address {:#x} is not a multiple of {align}", location.address),
-                )),
-            }
-        };
         if op.from_space == BulkCopySpace::Shared && op.to_space == BulkCopySpace::Global {
-            let from = aligned_shared_location(cluster, lane_address(warp, op.from))?;
+            let from = aligned_shared_location(cluster, cta, op, lane_address(warp, op.from))?;
             if from.cta != cta {
                 return Err(Fault::new("SIM071", "a copy reads the shared memory of another CTA"));
             }
@@ -187,47 +176,17 @@ impl Machine<'_> {
                 Some(tile) => Destination::Tensor(tile),
                 None => Destination::Global(lane_address(warp, op.to)),
             };
-            self.record_bulk_copy(false, bytes, to.global_ranges(bytes), &[]);
-            let cta_state = &mut cluster.ctas[cta];
-            // A proxy fence must precede the issue of the copy, so the check takes place here and not when the copy completes.
-            cta_state.shared.read_async(from.address, bytes, actor, &cta_state.proxy_fence_times)?;
-            cluster.happens_before.check_read(actor, cta, from.address, bytes)?;
-            if self.options.delivery == Delivery::Late {
-                cluster.ctas[cta].shared.mark_async_read(from.address, bytes, true)?;
-            }
-            let group = warp.bulk_groups;
-            let store = BulkStore { cta, warp: warp.index, group, from: from.address, bytes, to, reduce: op.reduce, data: None };
-            return self.submit(cluster, Pending { actor, action: Action::Store(store) });
+            return self.issue_bulk_store(cluster, cta, warp, from.address, bytes, to, op.reduce);
         }
-        let to = aligned_shared_location(cluster, lane_address(warp, op.to))?;
+        let to = aligned_shared_location(cluster, cta, op, lane_address(warp, op.to))?;
         let barrier = op.barrier.ok_or_else(|| Fault::unsupported("a copy to shared memory without an mbarrier"))?;
         let barrier = shared_location(cluster, cta, lane_address(warp, barrier) as u32)?;
-        let (to, barriers) = if op.is_multicast {
-            let ctas = warp.read(op.cta_mask)[lane] as u32 & 0xffff;
-            let ranks: Vec<usize> = lanes_of(ctas).collect();
-            if ranks.iter().any(|&rank| rank >= cluster.ctas.len()) {
-                return Err(Fault::new("SIM071", format!("multicast to CTAs {ctas:#x} of a cluster of {}", cluster.ctas.len())));
-            }
-            if let Some(rank) = ranks.iter().find(|&&rank| rank != cta && cluster.ctas[rank].is_done()) {
-                return Err(Fault::new("SIM014", format!("multicast to CTA {rank} of the cluster, which has ended")));
-            }
-            // With `.cta_group::2`, the barrier of each destination is in the destination's CTA pair: in the even CTA of the pair
-            // if the barrier operand is in an even CTA, otherwise in the odd CTA.
-            let barrier_of = |rank: usize| if op.cta_pair { (rank & !1) | barrier.cta & 1 } else { rank };
-            let barriers = ranks.iter().map(|&rank| SharedLocation { cta: barrier_of(rank), address: barrier.address }).collect();
-            (ranks.iter().map(|&rank| SharedLocation { cta: rank, address: to.address }).collect(), barriers)
-        } else {
-            if to.cta != barrier.cta && (!op.cta_pair || to.cta / 2 != barrier.cta / 2) {
-                let message = format!("a copy to CTA {} signals a barrier of CTA {} that is not its pair", to.cta, barrier.cta);
-                return Err(Fault::new("SIM071", message));
-            }
-            (vec![to], vec![barrier])
-        };
+        let (to, barriers) = bulk_destinations(cluster, cta, warp.read(op.cta_mask)[lane], op, to, barrier)?;
         let from = match (tma_tile, op.from_space) {
             (Some(tile), _) => Source::Tensor(tile),
             (None, BulkCopySpace::Global) => Source::Global(lane_address(warp, op.from)),
             (None, BulkCopySpace::Shared) => {
-                let location = aligned_shared_location(cluster, lane_address(warp, op.from))?;
+                let location = aligned_shared_location(cluster, cta, op, lane_address(warp, op.from))?;
                 let cta_state = &cluster.ctas[location.cta];
                 cta_state.shared.read_async(location.address, bytes, actor, &cta_state.proxy_fence_times)?;
                 cluster.happens_before.check_read(actor, location.cta, location.address, bytes)?;
@@ -252,6 +211,31 @@ impl Machine<'_> {
         }
         let load = BulkLoad { from, to, barriers, bytes, issue_times };
         self.submit(cluster, Pending { actor, action: Action::Load(load) })
+    }
+
+    /// Issues a copy from shared memory to global memory.
+    fn issue_bulk_store(
+        &mut self,
+        cluster: &mut Cluster,
+        cta: usize,
+        warp: &Warp,
+        from: u32,
+        bytes: u32,
+        to: Destination,
+        reduce: Option<(AtomOp, Type)>,
+    ) -> Result<()> {
+        let actor = self.actor(cta, warp);
+        self.record_bulk_copy(false, bytes, to.global_ranges(bytes), &[]);
+        let cta_state = &mut cluster.ctas[cta];
+        // A proxy fence must precede the issue of the copy, so the check takes place here and not when the copy completes.
+        cta_state.shared.read_async(from, bytes, actor, &cta_state.proxy_fence_times)?;
+        cluster.happens_before.check_read(actor, cta, from, bytes)?;
+        if self.options.delivery == Delivery::Late {
+            cluster.ctas[cta].shared.mark_async_read(from, bytes, true)?;
+        }
+        let group = warp.bulk_groups;
+        let store = BulkStore { cta, warp: warp.index, group, from, bytes, to, reduce, data: None };
+        self.submit(cluster, Pending { actor, action: Action::Store(store) })
     }
 
     /// Returns the tile that a tensor copy moves: its tensor map and its coordinates.
@@ -402,6 +386,47 @@ fn round_to_tf32(data: &mut [u8]) {
         let bits = encode(Scalar::TF32, value.into(), Rounding::NearestEven, OverflowResult::Ieee) as u32;
         element.copy_from_slice(&bits.to_le_bytes());
     }
+}
+
+/// Returns a shared-memory operand of a copy. Its alignment depends on whether the copy has a tensor map.
+fn aligned_shared_location(cluster: &Cluster, cta: usize, op: &BulkOp, address: u64) -> Result<SharedLocation> {
+    let location = shared_location(cluster, cta, address as u32)?;
+    let align = if op.tensor { 128 } else { 16 };
+    match location.address % align {
+        0 => Ok(location),
+        _ => Err(Fault::new("SIM011", format!("a copy's shared address {:#x} is not a multiple of {align}", location.address))),
+    }
+}
+
+/// Returns the destinations of a copy to shared memory, and the barrier of each. `to` and `barrier` are the operands of the copy.
+fn bulk_destinations(
+    cluster: &Cluster,
+    cta: usize,
+    cta_mask: u64,
+    op: &BulkOp,
+    to: SharedLocation,
+    barrier: SharedLocation,
+) -> Result<(Vec<SharedLocation>, Vec<SharedLocation>)> {
+    if op.is_multicast {
+        let ctas = cta_mask as u32 & 0xffff;
+        let ranks: Vec<usize> = lanes_of(ctas).collect();
+        if ranks.iter().any(|&rank| rank >= cluster.ctas.len()) {
+            return Err(Fault::new("SIM071", format!("multicast to CTAs {ctas:#x} of a cluster of {}", cluster.ctas.len())));
+        }
+        if let Some(rank) = ranks.iter().find(|&&rank| rank != cta && cluster.ctas[rank].is_done()) {
+            return Err(Fault::new("SIM014", format!("multicast to CTA {rank} of the cluster, which has ended")));
+        }
+        // With `.cta_group::2`, the barrier of each destination is in the destination's CTA pair: in the even CTA of the pair
+        // if the barrier operand is in an even CTA, otherwise in the odd CTA.
+        let barrier_of = |rank: usize| if op.cta_pair { (rank & !1) | barrier.cta & 1 } else { rank };
+        let barriers = ranks.iter().map(|&rank| SharedLocation { cta: barrier_of(rank), address: barrier.address }).collect();
+        return Ok((ranks.iter().map(|&rank| SharedLocation { cta: rank, address: to.address }).collect(), barriers));
+    }
+    if to.cta != barrier.cta && (!op.cta_pair || to.cta / 2 != barrier.cta / 2) {
+        let message = format!("a copy to CTA {} signals a barrier of CTA {} that is not its pair", to.cta, barrier.cta);
+        return Err(Fault::new("SIM071", message));
+    }
+    Ok((vec![to], vec![barrier]))
 }
 
 /// Writes data to memory. With `reduce`, combines each element of the data with the element in memory.

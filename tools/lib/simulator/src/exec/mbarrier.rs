@@ -111,90 +111,16 @@ impl Machine<'_> {
         let mut out: Lanes = [0; WARP_SIZE];
         let mut state = String::new();
         for (lane, count) in acting_lanes(mask, &lane_addresses, &operand, op) {
-            let value = operand[lane] as u32;
             let location = shared_location(cluster, cta, lane_addresses[lane] as u32)?;
-            let with_lane = |fault: Box<Fault>| fault.lanes(1 << lane);
-            let bar = (location.cta as u8, location.address);
-            if !matches!(op, MbarrierOp::Init | MbarrierOp::Invalidate) {
-                cluster.check_mbarrier_use(location, actor).map_err(with_lane)?;
-            }
-            match op {
-                MbarrierOp::Init => {
-                    // In CTAs of a pair that issue no MMAs, NVIDIA's compiler initialises unused barriers with count 0. A timing
-                    // run accepts this count.
-                    if (value == 0 && self.options.mode == ExecutionMode::Full) || value >= 1 << 20 {
-                        return Err(with_lane(Fault::new("SIM054", format!("an mbarrier cannot wait for {value} arrivals"))));
-                    }
-                    self.record_event(|| Event::Init { bar, count: value });
-                    // This write only checks that the mbarrier is in bounds of shared memory.
-                    cluster.ctas[location.cta].shared.write_async(location.address, &[0; 8])?;
-                    cluster.happens_before.check_write(actor, location.cta, location.address, 8).map_err(with_lane)?;
-                    let barrier = Mbarrier { expected: value, pending: value, ..Mbarrier::default() };
-                    cluster.ctas[location.cta].mbarriers.insert(location.address, barrier);
-                }
-                MbarrierOp::Invalidate => {
-                    // NVIDIA's compiler also invalidates barriers that were never initialised.
-                    cluster.ctas[location.cta].mbarriers.remove(&location.address);
-                }
-                MbarrierOp::Arrive { drop } => {
-                    self.record_event(|| Event::Arrive { bar, count: value.saturating_mul(count) });
-                    let before = *cluster.mbarrier(location).map_err(with_lane)?;
-                    if drop {
-                        let barrier = cluster.mbarrier(location)?;
-                        barrier.expected = barrier.expected.saturating_sub(value * count);
-                    }
-                    cluster.arrive(location, value.saturating_mul(count), actor).map_err(with_lane)?;
-                    out[lane] = before.completed_phases;
-                }
-                MbarrierOp::ArriveExpectTx => {
-                    self.record_event(|| Event::Expect { bar, bytes: value.saturating_mul(count) });
-                    self.record_event(|| Event::Arrive { bar, count });
-                    out[lane] = cluster.mbarrier(location).map_err(with_lane)?.completed_phases;
-                    cluster.mbarrier(location)?.tx_count += i64::from(value) * i64::from(count);
-                    cluster.arrive(location, count, actor).map_err(with_lane)?;
-                }
-                MbarrierOp::ExpectTx => {
-                    self.record_event(|| Event::Expect { bar, bytes: value.saturating_mul(count) });
-                    cluster.expect_bytes(location, value.saturating_mul(count)).map_err(with_lane)?;
-                }
-                MbarrierOp::CompleteTx => {
-                    self.record_event(|| Event::Complete { bar, bytes: value.saturating_mul(count) });
-                    cluster.complete_bytes(location, value.saturating_mul(count)).map_err(with_lane)?;
-                }
-                MbarrierOp::Wait { parity, .. } => {
-                    let barrier = cluster.mbarrier(location).map_err(with_lane)?;
-                    let phases = barrier.completed_phases as u32;
-                    let done = if parity {
-                        barrier.completed_phases & 1 != u64::from(value & 1)
-                    } else {
-                        barrier.completed_phases != operand[lane]
-                    };
-                    out[lane] = done.into();
-                    if !done && state.is_empty() {
-                        state = barrier.describe();
-                    }
-                    self.record_event(|| Event::Wait { bar, phases, done });
-                    if done {
-                        cluster.happens_before.acquire_mbarrier(actor, location);
-                    }
-                }
-            }
+            out[lane] = self.execute_mbarrier_of_lane(cluster, op, location, actor, lane, operand[lane], count, &mut state)?;
         }
         if is_uniform(mask, &lane_addresses, &operand) {
             out = [out[mask.trailing_zeros() as usize]; WARP_SIZE];
         }
         if let MbarrierOp::Wait { blocking, .. } = op {
             let done = lanes_of(mask).any(|lane| out[lane] == 1);
-            // With late delivery, the first `try_wait` at an instruction does not block, and its failure is spurious, as the ISA
-            // permits. Later tries block. A repeated `test_wait` at one instruction also blocks. Reason: late work completes only
-            // when no warp can continue, and a loop of `test_wait` would always continue.
-            let pc = warp.splits[split].pc;
-            let is_repeated = warp.splits[split].failed_wait_pc == Some(pc);
-            let blocks = blocking && self.options.delivery == Delivery::Early || is_repeated;
-            warp.splits[split].failed_wait_pc = if done { None } else { Some(pc) };
-            if !done && blocks {
+            if self.is_blocking_wait(warp, split, blocking, done) && !done {
                 let lane = mask.trailing_zeros() as usize;
-                self.failed_waits[pc as usize] += 1;
                 return Ok(Flow::Wait(Wait::Mbarrier {
                     address: lane_addresses[lane] as u32,
                     parity: operand[lane] as u32 & 1,
@@ -210,6 +136,102 @@ impl Machine<'_> {
             warp.write_result(dst, mask, &out, 0);
         }
         Ok(Flow::Next)
+    }
+
+    /// Executes an mbarrier instruction for a lane that acts for `count` lanes. Returns its result: the number of completed
+    /// phases, or whether a wait has ended. Sets `state` to the description of the first barrier for which a wait has not ended.
+    fn execute_mbarrier_of_lane(
+        &mut self,
+        cluster: &mut Cluster,
+        op: MbarrierOp,
+        location: SharedLocation,
+        actor: Actor,
+        lane: usize,
+        operand: u64,
+        count: u32,
+        state: &mut String,
+    ) -> Result<u64> {
+        let value = operand as u32;
+        let with_lane = |fault: Box<Fault>| fault.lanes(1 << lane);
+        let bar = (location.cta as u8, location.address);
+        if !matches!(op, MbarrierOp::Init | MbarrierOp::Invalidate) {
+            cluster.check_mbarrier_use(location, actor).map_err(with_lane)?;
+        }
+        match op {
+            MbarrierOp::Init => {
+                // In CTAs of a pair that issue no MMAs, NVIDIA's compiler initialises unused barriers with count 0. A timing
+                // run accepts this count.
+                if (value == 0 && self.options.mode == ExecutionMode::Full) || value >= 1 << 20 {
+                    return Err(with_lane(Fault::new("SIM054", format!("an mbarrier cannot wait for {value} arrivals"))));
+                }
+                self.record_event(|| Event::Init { bar, count: value });
+                // This write only checks that the mbarrier is in bounds of shared memory.
+                cluster.ctas[location.cta].shared.write_async(location.address, &[0; 8])?;
+                cluster.happens_before.check_write(actor, location.cta, location.address, 8).map_err(with_lane)?;
+                let barrier = Mbarrier { expected: value, pending: value, ..Mbarrier::default() };
+                cluster.ctas[location.cta].mbarriers.insert(location.address, barrier);
+            }
+            MbarrierOp::Invalidate => {
+                // NVIDIA's compiler also invalidates barriers that were never initialised.
+                cluster.ctas[location.cta].mbarriers.remove(&location.address);
+            }
+            MbarrierOp::Arrive { drop } => {
+                self.record_event(|| Event::Arrive { bar, count: value.saturating_mul(count) });
+                let phases = cluster.mbarrier(location).map_err(with_lane)?.completed_phases;
+                if drop {
+                    let barrier = cluster.mbarrier(location)?;
+                    barrier.expected = barrier.expected.saturating_sub(value * count);
+                }
+                cluster.arrive(location, value.saturating_mul(count), actor).map_err(with_lane)?;
+                return Ok(phases);
+            }
+            MbarrierOp::ArriveExpectTx => {
+                self.record_event(|| Event::Expect { bar, bytes: value.saturating_mul(count) });
+                self.record_event(|| Event::Arrive { bar, count });
+                let phases = cluster.mbarrier(location).map_err(with_lane)?.completed_phases;
+                cluster.mbarrier(location)?.tx_count += i64::from(value) * i64::from(count);
+                cluster.arrive(location, count, actor).map_err(with_lane)?;
+                return Ok(phases);
+            }
+            MbarrierOp::ExpectTx => {
+                self.record_event(|| Event::Expect { bar, bytes: value.saturating_mul(count) });
+                cluster.expect_bytes(location, value.saturating_mul(count)).map_err(with_lane)?;
+            }
+            MbarrierOp::CompleteTx => {
+                self.record_event(|| Event::Complete { bar, bytes: value.saturating_mul(count) });
+                cluster.complete_bytes(location, value.saturating_mul(count)).map_err(with_lane)?;
+            }
+            MbarrierOp::Wait { parity, .. } => {
+                let barrier = cluster.mbarrier(location).map_err(with_lane)?;
+                let phases = barrier.completed_phases as u32;
+                let done =
+                    if parity { barrier.completed_phases & 1 != u64::from(value & 1) } else { barrier.completed_phases != operand };
+                if !done && state.is_empty() {
+                    *state = barrier.describe();
+                }
+                self.record_event(|| Event::Wait { bar, phases, done });
+                if done {
+                    cluster.happens_before.acquire_mbarrier(actor, location);
+                }
+                return Ok(done.into());
+            }
+        }
+        Ok(0)
+    }
+
+    /// Records whether a wait has ended, and returns whether it blocks the warp until then.
+    fn is_blocking_wait(&mut self, warp: &mut Warp, split: usize, blocking: bool, done: bool) -> bool {
+        // With late delivery, the first `try_wait` at an instruction does not block, and its failure is spurious, as the ISA
+        // permits. Later tries block. A repeated `test_wait` at one instruction also blocks. Reason: late work completes only
+        // when no warp can continue, and a loop of `test_wait` would always continue.
+        let pc = warp.splits[split].pc;
+        let is_repeated = warp.splits[split].failed_wait_pc == Some(pc);
+        let blocks = blocking && self.options.delivery == Delivery::Early || is_repeated;
+        warp.splits[split].failed_wait_pc = if done { None } else { Some(pc) };
+        if !done && blocks {
+            self.failed_waits[pc as usize] += 1;
+        }
+        blocks
     }
 }
 
