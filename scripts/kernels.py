@@ -291,6 +291,15 @@ def running_sum(a, c, T: ConstInt):
 
 
 @ct.kernel
+def clamped_columns(x, rows, y, W: ConstInt, B: ConstInt):
+    """Each tile block copies a part of a row. It clamps the columns to the width of the row."""
+    row, part = ct.bid(0), ct.bid(1)
+    columns = ct.minimum(part * B + ct.arange(B, dtype=ct.int32), W - 1)
+    tile = ct.gather(x, (ct.gather(rows, (row,)) * W + columns,))
+    ct.scatter(y, (row, part * B + ct.arange(B, dtype=ct.int32)), tile)
+
+
+@ct.kernel
 def persistent_rows(x, scale, bias, y, acc, R: ConstInt, N: ConstInt):
     """Each CTA iterates over tiles of rows. It loads the rows and their factors through views, and the addends through pointers."""
     block = ct.bid(0)
@@ -533,6 +542,10 @@ def cases():
             keys = k[starts[group]:starts[group + 1], head].astype(f32)
             expected[group, head] = q[group].astype(f32) @ keys.T @ keys
     yield Case('ragged_keys', ragged_keys, [q, k, starts, empty(3, 2, 64, 64), 64, 64, 64], (3, 2, 1), {3: expected})
+    # Rows by index with clamped columns. The last part of a row is partial. Rows of 513 elements start at odd elements.
+    g, rows = normal(8, 600).astype(np.float16), random.integers(0, 8, 8, dtype=np.int32)
+    yield Case('clamped_columns', clamped_columns, [g.ravel(), rows, empty(8, 600, dtype=np.float16), 600, 256], (8, 3, 1), {2: g[rows]})
+    yield Case('clamped_unaligned', clamped_columns, [g[:, :513].ravel(), rows, empty(8, 513, dtype=np.float16), 513, 256], (8, 3, 1), {2: g[rows, :513]})
 
 
 def decode_e4m3(codes):

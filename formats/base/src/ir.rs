@@ -11,6 +11,7 @@
 use crate::{Arena, Loc};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 
 crate::entity! {
     /// An SSA value: the result of an op or the argument of a block.
@@ -207,6 +208,35 @@ impl<O: Operation, T> Body<O, T> {
                     *value = to;
                 }
             });
+        }
+    }
+
+    /// Appends copies of ops, with their regions, to a block. `map` replaces operands; it receives the new results and arguments.
+    pub fn clone_ops(&mut self, ops: &[Op], to: Block, map: &mut BTreeMap<Value, Value>)
+    where
+        O: Clone,
+        T: Clone,
+    {
+        // No recursion: the input decides the nesting depth.
+        let mut stack: Vec<(Op, Block)> = ops.iter().rev().map(|op| (*op, to)).collect();
+        while let Some((op, to)) = stack.pop() {
+            let OpNode { mut kind, results, loc } = self.ops[op].clone();
+            kind.for_each_operand_mut(&mut |value| *value = map.get(value).copied().unwrap_or(*value));
+            kind.for_each_region_mut(&mut |region| {
+                let new_region = self.new_region();
+                for block in self.regions[*region].blocks.clone() {
+                    let new_block = self.new_block(new_region);
+                    for arg in self.blocks[block].args.clone() {
+                        let ty = self.ty(arg).clone();
+                        map.insert(arg, self.add_argument(new_block, ty));
+                    }
+                    stack.extend(self.blocks[block].ops.iter().rev().map(|op| (*op, new_block)));
+                }
+                *region = new_region;
+            });
+            let types: Vec<T> = results.iter().map(|value| self.ty(*value).clone()).collect();
+            let copy = self.append(to, kind, types, loc);
+            map.extend(results.into_iter().zip(self.ops[copy].results.clone()));
         }
     }
 }

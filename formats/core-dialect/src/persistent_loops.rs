@@ -1,9 +1,10 @@
-//! Persistent loops. In a persistent kernel, a loop over tile blocks lets each CTA process several tile blocks.
+//! Loops of a kernel whose grid has few CTAs. In a persistent kernel, a loop over tile blocks lets each CTA process several tile
+//! blocks. A kernel that does not read its block index has one tile block.
 
 use crate::core_ops::Core;
 use crate::tile::Dense;
 use base::ir::{Op, Operation};
-use base::{Body, Value};
+use base::{Body, Region, Value};
 use std::collections::BTreeSet;
 
 /// Returns whether a `for` is the loop of a persistent kernel. Such a loop starts at the block index of the CTA, and advances by
@@ -16,6 +17,13 @@ pub fn is_persistent<O: Operation, T>(body: &Body<O, T>, for_op: Op, core: impl 
     let step_op = body.defining_op(*step).and_then(|op| core(&body.ops[op].kind));
     let skips_tile_blocks = matches!(step_op, Some(Core::Constant { value: Dense::Splat(2..) })) || depends_on_grid_size(*step);
     depends_on_block_id(*lower) && skips_tile_blocks && !depends_on_block_id(*upper)
+}
+
+/// Returns whether a kernel has one tile block: `region`, its body, does not read the block index. Several tile blocks would all do
+/// the same work.
+pub fn has_one_tile_block<O: Operation, T>(body: &Body<O, T>, region: Region, core: impl Fn(&O) -> Option<&Core>) -> bool {
+    let reads_block_index = |op: &Op| matches!(core(&body.ops[*op].kind), Some(Core::BlockId { .. } | Core::ClcBlockId { .. }));
+    !body.walk(region).iter().any(reads_block_index)
 }
 
 /// Returns whether the op `kind` is a `for` over the tile blocks that a CTA processes under cluster launch control (CLC).

@@ -5,6 +5,7 @@ use base::Value;
 use base::ir::{Op as OpId, Operation};
 use core_dialect::core_ops::Core;
 use core_dialect::region_edges::{RegionEdge, edges_of_op};
+use core_dialect::tile::element_count;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tileas::Type;
@@ -112,6 +113,18 @@ pub fn may_be_one_array(function: &Function, first: &GlobalAccess<'_>, second: &
 /// Returns whether the access is a TMA store, which one thread issues.
 pub fn is_tma_store(function: &Function, op: OpId) -> bool {
     matches!(function.body.ops[op].kind, Op::Core(tileas::Op::TmaStore { .. }))
+}
+
+/// Returns whether the first thread of the CTA performs both accesses: they store tiles of one element, and the kernel has no warp
+/// roles. The program order of this thread then orders them, whatever their addresses are.
+pub fn are_stores_of_first_thread(function: &Function, first: OpId, second: OpId) -> bool {
+    let stored = |op: OpId| {
+        let kind = &function.body.ops[op].kind;
+        let Op::Core(tileas::Op::StoreView { tile: value, .. } | tileas::Op::Store { value, .. }) = kind else { return None };
+        Some(*value)
+    };
+    let stores_one_element = |op: OpId| stored(op).is_some_and(|value| element_count(function.body.ty(value).shape()) == 1);
+    function.attrs.warp_roles.is_empty() && stores_one_element(first) && stores_one_element(second)
 }
 
 /// The type of the tile that an access moves, if the tile is in registers.

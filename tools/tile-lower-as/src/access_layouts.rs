@@ -4,11 +4,13 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `Coalesce` and `AxisInfo`; LLVM's `LoadStoreVectorizer`.
 
+use crate::operand_trees::as_core;
 use crate::unify_vector_widths;
 use base::Value;
 use base::ir::Op as OpId;
 use core_dialect::core_ops::Core;
 use core_dialect::tile::{View, ViewKind, element_count};
+use numerics::arith::Convert;
 use std::collections::BTreeMap;
 use tileaa::facts::{Facts, MemRefFacts};
 use tileaa::{Function, Op, Type};
@@ -177,6 +179,20 @@ impl AccessPlanner<'_> {
         (0..dims).any(|dim| self.facts.axis(ptr, dim).contiguity > 1)
     }
 
+    /// The length of the runs of adjacent pointers along a dimension, unless an offset wraps before it is widened. Vectors must not
+    /// rely on this length, but lanes may: if an offset wraps, a warp only takes more sectors.
+    fn likely_contiguity(&self, ptr: Value, dim: usize) -> u64 {
+        let body = &self.function.body;
+        let core_op = |value: Value| body.defining_op(value).and_then(|op| as_core(&body.ops[op].kind));
+        let mut before_widening = 1;
+        if let Some(Core::Offset { offset, .. }) = core_op(ptr)
+            && let Some(Core::Convert { kind: Convert::ExtI { .. }, x }) = core_op(*offset)
+        {
+            before_widening = self.facts.axis(*x, dim).contiguity;
+        }
+        self.facts.axis(ptr, dim).contiguity.max(before_widening)
+    }
+
     /// Plans an access through pointers, along the dimension with the longest contiguous runs.
     fn plan_pointers(&self, ptr: Value, mask: Option<Value>, max_vector_bits: u32) -> Option<AccessPlan> {
         let (elem, shape) = self.function.body.ty(ptr).tile().filter(|(_, shape)| !shape.is_empty())?;
@@ -192,8 +208,7 @@ impl AccessPlanner<'_> {
                 .min(u64::from(shape[dim]))
                 .max(1)
         };
-        let contiguous_dim =
-            (0..shape.len()).rev().max_by_key(|dim| self.facts.axis(ptr, *dim).contiguity.min(u64::from(shape[*dim])));
+        let contiguous_dim = (0..shape.len()).rev().max_by_key(|dim| self.likely_contiguity(ptr, *dim).min(u64::from(shape[*dim])));
         Some(self.blocked_along(shape, contiguous_dim, contiguous_dim.map_or(0, |dim| width(dim).ilog2()).min(max_vector_bits)))
     }
 }

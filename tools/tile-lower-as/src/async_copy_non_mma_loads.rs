@@ -1,8 +1,9 @@
 //! Purpose: select loads of a loop that become asynchronous copies although no MMA reads them, so that `tile-sched` can prefetch
 //! them.
-//! Requires: [`crate::access_layouts::Accesses`]; by default a persistent loop, in which no co-resident CTA hides the load latency.
-//! Establishes: copies with two stages that fit the CTA's share of shared memory. In a loop that is not persistent, co-resident
-//! CTAs hide latency. Multi-stage buffers would lower the number of these CTAs.
+//! Requires: [`crate::access_layouts::Accesses`]; by default a persistent loop, or a loop of a kernel with one tile block. In these
+//! loops no co-resident CTA hides the load latency.
+//! Establishes: copies with two stages that fit the CTA's share of shared memory. In other loops, co-resident CTAs hide latency.
+//! Multi-stage buffers would lower the number of these CTAs.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `num_stages` pipelining of non-dot loads; CUTLASS epilogue load warp.
 
@@ -13,7 +14,7 @@ use base::ir::{Block, Op as OpId};
 use base::{Envelope, Value};
 use common::kernel_plan;
 use core_dialect::core_ops::Core;
-use core_dialect::persistent_loops::is_persistent;
+use core_dialect::persistent_loops::{has_one_tile_block, is_persistent};
 use core_dialect::tile::element_count;
 use std::cell::Cell;
 use tileaa::{Op, Type};
@@ -60,7 +61,7 @@ impl CopyPlanner<'_> {
         let mut non_mma = NonMmaCopies::default();
         let may_prefetch = match self.prefetch {
             Prefetch::Never => false,
-            Prefetch::WherePays => is_persistent(body, for_op, as_core),
+            Prefetch::WherePays => is_persistent(body, for_op, as_core) || has_one_tile_block(body, self.function.region, as_core),
             Prefetch::WherePossible => true,
         };
         let for_body = as_core(&body.ops[for_op].kind).and_then(Core::for_body);

@@ -1,19 +1,22 @@
 //! Purpose: simplifies the branches in the PTX text.
 //! Requires: PTX text of LLVM, in which one instruction writes a predicate, unless the predicate merges several paths.
-//! Establishes: negated branches (`@!p bra`) instead of `not.pred`; a conditional branch as the back edge of each loop.
+//! Establishes: negated branches (`@!p bra`) instead of `not.pred`; a conditional branch as the back edge of each loop, at its end;
+//! no unconditional branch that a conditional branch skips.
 //! Preserves: the control flow graph.
-//! See also: LLVM `BranchFolding`, `reverseBranchCondition`.
+//! See also: LLVM `BranchFolding`, `reverseBranchCondition`, `MachineBlockPlacement`.
 //!
-//! Reason: the NVPTX back end cannot reverse a branch condition. It computes the opposite predicate and ends a loop with a
-//! conditional exit and an unconditional back edge.
+//! Reason: the NVPTX back end cannot reverse a branch condition, and does not place blocks. It computes the opposite predicate, ends
+//! a loop with a conditional exit and an unconditional back edge, and may place the last block of a loop first.
 
 use std::collections::{HashMap, HashSet};
 
-/// Returns the lines of the PTX after both rewrites.
+/// Returns the lines of the PTX after all rewrites.
 pub(crate) fn simplify_branches(ptx: &str) -> Vec<String> {
     let lines: Vec<&str> = ptx.lines().collect();
     let functions = lines.split_inclusive(|line| *line == "}");
-    functions.flat_map(|function| with_conditional_back_edges(without_negations(function))).collect()
+    let simplified =
+        |function| without_skipped_branches(with_conditional_back_edges(with_latches_last(without_negations(function))));
+    functions.flat_map(simplified).collect()
 }
 
 /// How many times a predicate is written, decides a branch, and occurs in total.
@@ -53,6 +56,82 @@ fn without_negations(function: &[&str]) -> Vec<String> {
     kept_lines.map(rewrite_branch).collect()
 }
 
+/// If the blocks from a loop's last block to its header precede the header, moves them to the end of the loop:
+///
+/// ```text
+///         bra.uni H                  H: body
+///      L: latch              =>      L: latch
+///      H: body                           bra.uni H
+///         bra.uni L
+/// ```
+fn with_latches_last(mut lines: Vec<String>) -> Vec<String> {
+    let mut at = 0;
+    while at + 1 < lines.len() {
+        if let Some((header, end)) = latch_before_header(&lines, at) {
+            let location = |before: usize| lines[..before].iter().rfind(|line| line.starts_with("\t.loc\t")).cloned();
+            let (body_location, latch_location) = (location(header), location(at));
+            let (latch, body) = (lines[at + 1..header].to_vec(), lines[header..end].to_vec());
+            let back_edge = lines[at].clone();
+            let (header_label, body) = body.split_first().expect("the header has a label");
+            let (latch_label, latch) = latch.split_first().expect("the latch has a label");
+            let moved = [vec![header_label.clone()], Vec::from_iter(body_location), body.to_vec()].concat();
+            let moved =
+                [moved, vec![latch_label.clone()], Vec::from_iter(latch_location), latch.to_vec(), vec![back_edge]].concat();
+            lines.splice(at..=end, moved);
+        }
+        at += 1;
+    }
+    lines
+}
+
+/// If the line `at` branches over a run of blocks that falls through to its target, and only later branches enter this run, at its
+/// start, returns the line of the target and the line of the last of these branches, if it is unconditional.
+fn latch_before_header(lines: &[String], at: usize) -> Option<(usize, usize)> {
+    let header_label = unconditional_target(&lines[at])?;
+    let latch_label = lines[at + 1].strip_suffix(':')?;
+    let header = (at + 2..lines.len()).find(|line| lines[*line].strip_suffix(':') == Some(header_label))?;
+    if ends_block(&lines[header - 1]) {
+        return None;
+    }
+    let branches_to_latch = |line: &str| {
+        unconditional_target(line) == Some(latch_label) || conditional_branch(line).is_some_and(|(_, target)| target == latch_label)
+    };
+    let entries = (0..lines.len()).filter(|line| branches_to_latch(&lines[*line]));
+    let (first, last) = entries.fold((usize::MAX, 0), |(first, last), entry| (first.min(entry), last.max(entry)));
+    (first > header && unconditional_target(&lines[last]) == Some(latch_label)).then_some((header, last))
+}
+
+/// Whether control flow never continues after a line.
+fn ends_block(line: &str) -> bool {
+    ["\tbra", "\tret", "\texit", "\ttrap", "\tbrx"].iter().any(|start| line.starts_with(start))
+}
+
+/// If a conditional branch skips only an unconditional branch, makes this branch conditional instead. Removes branches to the next
+/// line.
+fn without_skipped_branches(function: Vec<String>) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::with_capacity(function.len());
+    for line in function {
+        let label = line.strip_suffix(':');
+        if label.is_some() && lines.last().and_then(|last| unconditional_target(last)) == label {
+            lines.pop();
+        } else if let [.., condition, branch] = &lines[..]
+            && let (Some((predicate, skip_to)), Some(target)) = (conditional_branch(condition), unconditional_target(branch))
+            && label == Some(skip_to)
+        {
+            let reversed = format!("\t@{} bra \t{target};", negated(predicate));
+            lines.truncate(lines.len() - 2);
+            lines.push(reversed);
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+/// The opposite of a predicate.
+fn negated(predicate: &str) -> String {
+    predicate.strip_prefix('!').map_or_else(|| format!("!{predicate}"), str::to_string)
+}
+
 /// If a loop ends with a conditional exit and an unconditional back edge, makes the back edge conditional, and the exit
 /// unconditional.
 fn with_conditional_back_edges(function: Vec<String>) -> Vec<String> {
@@ -62,8 +141,7 @@ fn with_conditional_back_edges(function: Vec<String>) -> Vec<String> {
         let loop_label = unconditional_target(&line).filter(|target| earlier_labels.contains(*target));
         let reversed_branches =
             loop_label.zip(lines.last().and_then(|before| conditional_branch(before))).map(|(loop_label, (predicate, exit))| {
-                let negated = predicate.strip_prefix('!').map_or_else(|| format!("!{predicate}"), str::to_string);
-                [format!("\t@{negated} bra \t{loop_label};"), format!("\tbra.uni \t{exit};")]
+                [format!("\t@{} bra \t{loop_label};", negated(predicate)), format!("\tbra.uni \t{exit};")]
             });
         if let Some(reversed_branches) = reversed_branches {
             lines.pop();
@@ -106,8 +184,21 @@ mod tests {
     #[test]
     fn the_conditional_branch_is_the_back_edge() {
         let ptx = "$L__BB0_1:\n\tadd.s32 \t%r1, %r1, 1;\n\t@%p1 bra \t$L__BB0_2;\n\tbra.uni \t$L__BB0_1;\n$L__BB0_2:";
-        let expected =
-            ptx.replace("@%p1 bra \t$L__BB0_2", "@!%p1 bra \t$L__BB0_1").replace("bra.uni \t$L__BB0_1", "bra.uni \t$L__BB0_2");
+        let expected = ptx.replace("@%p1 bra \t$L__BB0_2", "@!%p1 bra \t$L__BB0_1").replace("\tbra.uni \t$L__BB0_1;\n", "");
+        assert_eq!(simplify_branches(ptx).join("\n"), expected);
+    }
+
+    #[test]
+    fn the_last_block_of_a_loop_is_at_its_end() {
+        let ptx = "\t.local .b8 \tdepot[8];\n\t.loc\t1 2 0\n\tbra.uni \t$L__BB0_2;\n$L__BB0_1:\n\tadd.s32 \t%r1, %r1, 1;\n\t@%p1 bra \t$L__BB0_4;\n$L__BB0_2:\n\t@%p2 bra \t$L__BB0_1;\n\tst.global.b32 \t[%rd1], %r1;\n\tbra.uni \t$L__BB0_1;\n$L__BB0_4:";
+        let expected = "\t.local .b8 \tdepot[8];\n\t.loc\t1 2 0\n$L__BB0_2:\n\t.loc\t1 2 0\n\t@%p2 bra \t$L__BB0_1;\n\tst.global.b32 \t[%rd1], %r1;\n$L__BB0_1:\n\t.loc\t1 2 0\n\tadd.s32 \t%r1, %r1, 1;\n\t@!%p1 bra \t$L__BB0_2;\n$L__BB0_4:";
+        assert_eq!(simplify_branches(ptx).join("\n"), expected);
+    }
+
+    #[test]
+    fn a_skipped_branch_becomes_conditional() {
+        let ptx = "\t@%p1 bra \t$L__BB0_1;\n\tbra.uni \t$L__BB0_2;\n$L__BB0_1:\n\tst.global.b32 \t[%rd1], %r1;\n$L__BB0_2:";
+        let expected = "\t@!%p1 bra \t$L__BB0_2;\n$L__BB0_1:\n\tst.global.b32 \t[%rd1], %r1;\n$L__BB0_2:";
         assert_eq!(simplify_branches(ptx).join("\n"), expected);
     }
 

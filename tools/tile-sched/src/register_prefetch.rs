@@ -7,8 +7,8 @@
 //! See also: CUTLASS SM70 mainloops, which prefetch global memory fragments into registers.
 //!
 //! Prefetching is worthwhile if no other CTA of the SM computes while this CTA waits. This condition holds for persistent loops and
-//! the loops directly inside them: their grid has only as many CTAs as run at a time. It also holds if threads need so many
-//! registers that few warps fit on an SM.
+//! the loops directly inside them: their grid has only as many CTAs as run at a time. It holds for kernels with one tile block, and
+//! if threads need so many registers that few warps fit on an SM.
 
 use crate::graph::{address_slice_of_read, check_no_early_exit, for_body, for_loops};
 use crate::materialize::{drop_token, mapped};
@@ -21,7 +21,7 @@ use base::ir::{Block, Op as OpId, Operation};
 use base::{Arena, Body, File, Loc, Target, Value};
 use common::kernel_plan;
 use core_dialect::core_ops::Core;
-use core_dialect::persistent_loops::{is_clc_loop, is_persistent};
+use core_dialect::persistent_loops::{has_one_tile_block, is_clc_loop, is_persistent};
 use core_dialect::structured_ops::LoopBounds;
 use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
@@ -70,7 +70,8 @@ fn prefetch_loads(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     let attrs = &function.attrs.program;
     let max_registers = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / BUDGET_DIVISOR;
     let mut changed_loops = Vec::new();
-    let everywhere = everywhere || has_few_warps(function, layouts, target);
+    let everywhere =
+        everywhere || has_one_tile_block(&function.body, function.region, Op::core) || has_few_warps(function, layouts, target);
     for for_op in if everywhere { for_loops(function) } else { loops_of_persistent_kernel(function) } {
         let candidates = prefetchable_loads(function, for_op, layouts);
         let mut registers_left = max_registers;

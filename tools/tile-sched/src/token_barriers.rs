@@ -54,10 +54,11 @@ impl TokenOrdering {
             let earlier_access = global_access(body, earlier.op).expect("only accesses are recorded");
             // One thread issues all TMA stores, and it waits for the earlier stores that a token orders before a store.
             let both_by_tma = [earlier.op, op].into_iter().all(|op| token_order::is_tma_store(function, op));
+            let by_one_thread = both_by_tma || token_order::are_stores_of_first_thread(function, earlier.op, op);
             let address_may_differ = earlier.iteration_of.is_some_and(|iteration_of| {
                 !self.is_same_or_disjoint(function, &now, iteration_of) && !common::fault_injected("sched.iterations")
             });
-            !both_by_tma
+            !by_one_thread
                 && (earlier_access.writes || now.writes)
                 && (address_may_differ || !self.is_by_same_threads(&earlier_access, &now))
         })

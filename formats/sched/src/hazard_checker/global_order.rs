@@ -1,7 +1,7 @@
 //! Finds the accesses to global memory that tokens order after accesses of other threads.
 
 use crate::iteration_distance::IterationDistance;
-use crate::token_order::{TokenOrders, global_accesses, is_tma_store, moved_tile_type};
+use crate::token_order::{TokenOrders, are_stores_of_first_thread, global_accesses, is_tma_store, moved_tile_type};
 use crate::{Function, Op};
 use base::Region;
 use base::ir::{Op as OpId, Operation};
@@ -65,7 +65,8 @@ impl GlobalOrder {
             let preceding = access.token.and_then(|token| orders.across_iterations.get(&token));
             for earlier in preceding.into_iter().flatten() {
                 let earlier_access = &accesses[earlier];
-                let by_one_thread = is_tma_store(function, *earlier) && is_tma_store(function, *op);
+                let by_one_thread = is_tma_store(function, *earlier) && is_tma_store(function, *op)
+                    || are_stores_of_first_thread(function, *earlier, *op);
                 if by_one_thread || !earlier_access.access_kind.writes() && !access.access_kind.writes() {
                     continue;
                 }

@@ -59,8 +59,8 @@ pub struct Lowering {
     /// [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub tma: Option<String>,
-    /// Prefetch loads that feed no MMA into shared memory, one or more iterations ahead: auto (in persistent loops, if profitable),
-    /// on (in every loop where it is possible) or off [default: auto]
+    /// Prefetch loads that feed no MMA into shared memory, one or more iterations ahead: auto (in persistent loops and in kernels
+    /// with one tile block, if profitable), on (in every loop where it is possible) or off [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "on", "off"])]
     pub prefetch: Option<String>,
 }

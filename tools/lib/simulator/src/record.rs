@@ -59,6 +59,9 @@ pub enum Event {
     Commit { bars: (u32, u32) },
 }
 
+/// The sector mask of a completely used line.
+const ALL_SECTORS: u8 = 0xf;
+
 /// The trace of one warp. A record refers to its events, and an event refers to lines and mbarriers, by index.
 #[derive(Clone, Debug, Default)]
 pub struct WarpTrace {
@@ -66,6 +69,8 @@ pub struct WarpTrace {
     pub events: Vec<Event>,
     /// Global-memory lines: addresses divided by 128.
     pub lines: Vec<u64>,
+    /// For each entry of `lines`, the 32-byte sectors that the access uses, one bit each.
+    pub sector_masks: Vec<u8>,
     /// Signalled mbarriers.
     pub bars: Vec<MbarrierAddress>,
 }
@@ -120,6 +125,7 @@ impl Recorder {
         }
         trace.events.truncate(events);
         trace.lines.truncate(lines);
+        trace.sector_masks.truncate(lines);
         trace.bars.truncate(bars);
     }
     /// Appends mbarriers to the warp's list. Returns their range in the list.
@@ -177,7 +183,9 @@ impl Machine<'_> {
             distinct += u32::from(last != Some(sector));
             if last.map(|last| last / 4) != Some(sector / 4) {
                 trace.lines.push(sector / 4);
+                trace.sector_masks.push(0);
             }
+            *trace.sector_masks.last_mut().expect("the sector has a line") |= 1 << (sector % 4);
             last = Some(sector);
         }
         let count = (trace.lines.len() - first) as u32;
@@ -203,6 +211,7 @@ impl Machine<'_> {
             }
         }
         let lines = (first as u32, trace.lines.len() as u32);
+        trace.sector_masks.resize(trace.lines.len(), ALL_SECTORS);
         let bars = recorder.add_mbarriers(bars.iter().copied());
         recorder.trace().events.push(Event::Bulk { to_shared, bytes, rows: count, lines, bars });
     }

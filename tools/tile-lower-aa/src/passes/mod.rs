@@ -14,6 +14,7 @@ mod shrink;
 mod structure_exits;
 #[cfg(test)]
 mod tests;
+mod version_clamps;
 
 use base::File;
 use base::diag::Result;
@@ -32,6 +33,7 @@ pub const PASSES: &[Pass<File<Module>>] = &[
     Pass { name: "refold", run: |file| run_on_functions(file, "refold", "Folded", fold::run) },
     Pass { name: "duplicates", run: |file| run_on_functions(file, "duplicates", "Shared", duplicates::run) },
     Pass { name: "hoist-rest", run: |file| run_on_functions(file, "hoist-rest", "Hoisted", hoist::run) },
+    Pass { name: "version-clamps", run: |file| run_on_functions(file, "version-clamps", "Versioned", version_clamps::run) },
     Pass { name: "promise", run: |file| run_on_functions(file, "promise", "CannotWrap", promise::run) },
     Pass { name: "dead", run: |file| run_on_functions(file, "dead", "Removed", dead::run) },
 ];

@@ -503,8 +503,13 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.emit_barrier(self.warp_role.map_or(0, sched::WarpRole::barrier_id), self.warp_count * 32);
     }
 
-    /// Emits a barrier for `threads` threads. `id` is the number of the named barrier.
+    /// Emits a barrier for `threads` threads. `id` is the number of the named barrier. The threads of one warp need no barrier of the
+    /// SM.
     pub(crate) fn emit_barrier(&self, id: u32, threads: u32) {
+        if threads == 32 {
+            self.ir.call_intrinsic("llvm.nvvm.bar.warp.sync", &[], &[self.ir.const32(u32::MAX).into()]);
+            return;
+        }
         let is_whole_cta = threads == self.function.attrs.program.warps * 32 && id == 0;
         if is_whole_cta {
             self.ir.call_intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", &[], &[self.ir.const32(0).into()]);

@@ -1,6 +1,6 @@
 //! The timing of asynchronous work: `cp.async` copies, TMA copies, `wgmma`, `tcgen05` MMAs and tensor-memory accesses.
 
-use super::memory::MemoryRequest;
+use super::memory::{MemoryRequest, SECTOR_BYTES};
 use super::{Engine, Run, SimEvent, StallReason};
 use simulator::Event;
 use simulator::program::{Op, Tcgen05CopyShape, WgmmaA};
@@ -24,21 +24,16 @@ impl Run<'_> {
                             *port = start + f64::from(wavefronts);
                             self.statistics.add_engine_cycles(Engine::Port, wavefronts.into());
                         }
-                        Event::Global { first, count, sectors } => {
+                        Event::Global { first, count, .. } => {
                             let lines = &stream.lines[first as usize..(first + count) as usize];
                             let memory = &mut self.sms[sm].memory;
                             let start = memory.tags.max(now);
                             memory.tags = start + f64::from(count);
-                            let bytes_per_line = 32.0 * f64::from(sectors) / f64::from(count.max(1));
-                            let dram_lines = memory.count_dram_lines(lines, cluster_salt);
+                            let masks = &stream.sector_masks[first as usize..(first + count) as usize];
+                            let bytes = SECTOR_BYTES * f64::from(masks.iter().map(|mask| mask.count_ones()).sum::<u32>());
+                            let dram_bytes = memory.count_dram_bytes(lines, masks, cluster_salt);
                             let extra_latency = machine.copy.async_latency + memory.far_slice_latency(lines);
-                            done = memory.request(
-                                start,
-                                f64::from(count) * bytes_per_line,
-                                dram_lines * bytes_per_line,
-                                extra_latency,
-                                MemoryRequest::Load,
-                            );
+                            done = memory.request(start, bytes, dram_bytes, extra_latency, MemoryRequest::Load);
                         }
                         _ => {}
                     }

@@ -6,16 +6,32 @@
 use super::{Engine, Run, Setup, StallReason};
 use simulator::Event;
 use simulator::program::{Op, Space};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Window in cycles over which the model averages the DRAM utilization.
 const DRAM_WINDOW: f64 = 2000.0;
 /// Maximum backlog of stores in cycles, before the next store waits.
 const MAX_BACKLOG: f64 = 1500.0;
+/// Bytes of a sector, the unit of a transfer between L1, L2 and DRAM.
+pub(super) const SECTOR_BYTES: f64 = 32.0;
 /// Associativity of the modelled L1.
 const CACHE_WAYS: usize = 8;
 /// Maximum difference, in lines, between the modelled L2 misses and the miss rate times the first uses (`Memory::is_from_dram`).
 const MAX_MISS_DEVIATION: f64 = 32.0;
+
+/// A line in L1, with one bit for each sector that L1 has.
+#[derive(Clone, Copy)]
+struct CachedLine {
+    number: u64,
+    sectors: u8,
+}
+
+/// A line that an instruction has used, with one bit for each used sector.
+struct UsedLine {
+    sectors: u8,
+    /// Whether the first use of the line missed L2.
+    from_dram: bool,
+}
 
 /// Bytes transferred over the L2 channels and from DRAM, and the number of lines that hit L1.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,10 +77,10 @@ pub(super) struct Memory {
     /// The averaged utilization of the DRAM share, and the time of its last update.
     dram_utilization: f64,
     dram_utilization_time: f64,
-    /// The sets of L1: line numbers, most recently used first.
-    sets: Vec<[u64; CACHE_WAYS]>,
+    /// The sets of L1: lines, most recently used first.
+    sets: Vec<[CachedLine; CACHE_WAYS]>,
     /// The lines that any instruction has used so far.
-    used_lines: BTreeSet<u64>,
+    used_lines: BTreeMap<u64, UsedLine>,
     /// Number of first uses of lines, and the number of first uses that came from DRAM.
     first_uses: f64,
     first_misses: f64,
@@ -91,7 +107,7 @@ impl Memory {
             slice_lines: (global.slice_interleave / 128.0).max(1.0) as u64,
             queue_factor: global.queue,
             spill_share_beyond_l1: (1.0 - l1_kib / stack_kib.max(1.0)).max(0.0),
-            sets: vec![[u64::MAX; CACHE_WAYS]; (lines / CACHE_WAYS).max(1)],
+            sets: vec![[CachedLine { number: u64::MAX, sectors: 0 }; CACHE_WAYS]; (lines / CACHE_WAYS).max(1)],
             ..Memory::default()
         }
     }
@@ -101,14 +117,15 @@ impl Memory {
         self.from_l2.max(self.to_l2).max(self.dram) - MAX_BACKLOG
     }
 
-    /// Looks a line up in L1 and inserts it. Returns whether L1 had the line.
-    fn look_up_l1(&mut self, line: u64) -> bool {
+    /// Looks sectors of a line up in L1 and inserts them. Returns the number of sectors that L1 did not have.
+    fn look_up_l1(&mut self, line: u64, sectors: u8) -> u32 {
         let index = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize % self.sets.len();
         let set = &mut self.sets[index];
-        let way = set.iter().position(|&other| other == line);
+        let way = set.iter().position(|other| other.number == line);
         set[..=way.unwrap_or(CACHE_WAYS - 1)].rotate_right(1);
-        set[0] = line;
-        way.is_some()
+        let present = if way.is_some() { set[0].sectors } else { 0 };
+        set[0] = CachedLine { number: line, sectors: present | sectors };
+        (sectors & !present).count_ones()
     }
     /// Returns whether the first use of `count` lines misses L2. The hash of the first line decides, so the misses depend little on
     /// the order of the accesses. A correction keeps the number of misses close to the miss rate.
@@ -165,18 +182,31 @@ impl Memory {
         self.transfer_l2(true, now, bytes / 2.0);
     }
 
-    /// Returns how many of the lines come from DRAM. All modelled clusters replay one recording; `cluster_salt` makes the lines of
-    /// each cluster distinct.
-    pub(super) fn count_dram_lines(&mut self, lines: &[u64], cluster_salt: u64) -> f64 {
-        let is_cold = |line: &&u64| self.used_lines.insert(**line ^ cluster_salt) && self.is_from_dram(**line ^ cluster_salt, 1.0);
-        lines.iter().filter(is_cold).count() as f64
+    /// Returns how many bytes of the sectors come from DRAM: those that no instruction has used before, in lines that miss L2. All
+    /// modelled clusters replay one recording; `cluster_salt` makes the lines of each cluster distinct.
+    pub(super) fn count_dram_bytes(&mut self, lines: &[u64], sector_masks: &[u8], cluster_salt: u64) -> f64 {
+        let mut new_sectors = 0;
+        for (&line, &sectors) in lines.iter().zip(sector_masks) {
+            let line = line ^ cluster_salt;
+            let from_dram = match self.used_lines.get(&line) {
+                Some(used) => used.from_dram,
+                None => self.is_from_dram(line, 1.0),
+            };
+            let used = self.used_lines.entry(line).or_insert(UsedLine { sectors: 0, from_dram });
+            new_sectors += if from_dram { (sectors & !used.sectors).count_ones() } else { 0 };
+            used.sectors |= sectors;
+        }
+        SECTOR_BYTES * f64::from(new_sectors)
     }
     /// Returns how many lines of a TMA tile come from DRAM. CTAs share TMA tiles, not single lines, so either all unused lines of a
     /// tile come from DRAM, or none.
     pub(super) fn count_dram_lines_of_tma_tile(&mut self, lines: &[u64], cluster_salt: u64) -> f64 {
         let Some(&first) = lines.first() else { return 0.0 };
-        let missing = lines.iter().filter(|&&line| self.used_lines.insert(line ^ cluster_salt)).count() as f64;
-        if self.is_from_dram(first ^ cluster_salt, missing) { missing } else { 0.0 }
+        let unused: Vec<u64> =
+            lines.iter().map(|line| line ^ cluster_salt).filter(|line| !self.used_lines.contains_key(line)).collect();
+        let from_dram = self.is_from_dram(first ^ cluster_salt, unused.len() as f64);
+        self.used_lines.extend(unused.iter().map(|line| (*line, UsedLine { sectors: u8::MAX, from_dram })));
+        if from_dram { unused.len() as f64 } else { 0.0 }
     }
 }
 
@@ -233,7 +263,7 @@ impl Run<'_> {
                     let conflict_free_wavefronts = (f64::from(bytes) / 128.0).ceil();
                     ready = ready.max(start + (cycles - conflict_free_wavefronts).max(0.0) + latency);
                 }
-                Event::Global { first, count, sectors } => {
+                Event::Global { first, count, .. } => {
                     stall = StallReason::Global;
                     let lines = &stream.lines[first as usize..(first + count) as usize];
                     let memory = &mut self.sms[sm].memory;
@@ -241,25 +271,25 @@ impl Run<'_> {
                     memory.tags = tags_free + f64::from(count);
                     let is_load = matches!(op, Op::Load { space: Space::Global | Space::Generic, .. });
                     let start = if is_load { tags_free - self.warps[index].unrolled.load_advance() } else { tags_free };
-                    let misses = lines.iter().filter(|&&line| !(is_load && memory.look_up_l1(line ^ cluster_salt))).count() as f64;
-                    memory.traffic.l1_hit_lines += f64::from(count) - misses;
-                    let bytes_per_line = 32.0 * f64::from(sectors) / f64::from(count.max(1));
+                    let masks = &stream.sector_masks[first as usize..(first + count) as usize];
+                    let (mut missed_lines, mut missed_sectors) = (0, 0);
+                    for (&line, &mask) in lines.iter().zip(masks) {
+                        let missed = if is_load { memory.look_up_l1(line ^ cluster_salt, mask) } else { mask.count_ones() };
+                        missed_lines += u32::from(missed > 0);
+                        missed_sectors += missed;
+                    }
+                    memory.traffic.l1_hit_lines += f64::from(count - missed_lines);
+                    let bytes = SECTOR_BYTES * f64::from(missed_sectors);
                     let mut done = start + f64::from(count) - 1.0 + machine.global.l1_latency;
-                    if misses > 0.0 {
-                        let dram_lines = if is_load || matches!(op, Op::Store { .. }) {
-                            memory.count_dram_lines(lines, cluster_salt).min(misses)
+                    if missed_lines > 0 {
+                        let dram_bytes = if is_load || matches!(op, Op::Store { .. }) {
+                            memory.count_dram_bytes(lines, masks, cluster_salt).min(bytes)
                         } else {
                             0.0
                         };
                         let kind = if matches!(op, Op::Store { .. }) { MemoryRequest::Store } else { MemoryRequest::Load };
                         let extra_latency = memory.far_slice_latency(lines);
-                        done = done.max(memory.request(
-                            start,
-                            misses * bytes_per_line,
-                            dram_lines * bytes_per_line,
-                            extra_latency,
-                            kind,
-                        ));
+                        done = done.max(memory.request(start, bytes, dram_bytes, extra_latency, kind));
                     }
                     if !matches!(op, Op::Store { .. }) {
                         ready = ready.max(done);

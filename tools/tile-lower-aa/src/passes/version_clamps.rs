@@ -1,0 +1,323 @@
+//! Purpose: duplicate a kernel, so that one version accesses memory without index clamps. Clients clamp the indices of a tile to the
+//! last element of an array. A clamp hides that neighbouring indices are adjacent, so accesses would take one element at a time.
+//! Requires: `.aa` with scalars hoisted out of loops.
+//! Establishes: for tile blocks whose indices no clamp changes, contiguous indices with aligned starts; other tile blocks execute
+//! the original ops.
+//! Preserves: values. A scalar condition selects the version, and it holds only if each clamp is the identity on the complete tile.
+//! See also: LLVM's `LoopVersioningLICM` and `IRCE`, which also split off the case that a check proves.
+//!
+//! ```text
+//! %i = add_i(broadcast(%s), iota)             if (%s + 1023 <= 2047 and %s % 16 == 0)
+//! %j = min_i(%i, 2047)                   =>     load(offset(%p, %i))
+//! load(offset(%p, %j))                        else
+//!                                               load(offset(%p, min_i(%i, 2047)))
+//! ```
+
+use base::Value;
+use base::ir::{Block, Op as OpId, Operation};
+use core_dialect::core_ops::{Core, Fact};
+use core_dialect::rules::CoreDialectOp;
+use core_dialect::tile::{Dense, Elem, Shape};
+use numerics::Scalar;
+use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Signedness};
+use std::collections::{BTreeMap, BTreeSet};
+use tileaa::facts::Facts;
+use tileaa::{Function, Op, Type};
+
+/// Limit on the ops of a kernel that is duplicated. Both versions share the instruction cache.
+const MAX_OPS: usize = 512;
+/// Elements of the widest access of a thread, which has 16 bytes. The start of a version's indices is a multiple of this number.
+const ALIGNMENT: u64 = 16;
+
+pub(super) fn run(function: &mut Function) -> usize {
+    let clamps = clamps_of_kernel(function);
+    let Some(first) = clamps.first() else { return 0 };
+    let split = first.split;
+    let usable: Vec<Clamp> = clamps.into_iter().filter(|clamp| clamp.split <= split).collect();
+    duplicate(function, split, &usable);
+    *function = base::text::compact(function);
+    super::fold::run(function);
+    super::dead::run(function);
+    usable.len()
+}
+
+/// A tile of numbers: `base`, if there is one, plus numbers from 0 to `high`.
+#[derive(Clone, Copy)]
+struct Span {
+    base: Option<Value>,
+    high: i64,
+}
+
+/// The same number in all elements of a tile.
+#[derive(Clone, Copy)]
+enum Uniform {
+    Scalar(Value),
+    Constant(i64),
+}
+
+/// The scalar condition under which a clamp is the identity: all numbers of the span are at most the bound, or less than it.
+#[derive(Clone, Copy)]
+struct Check {
+    span: Span,
+    bound: Uniform,
+    inclusive: bool,
+}
+
+/// An op that clamps the indices of an access.
+struct Clamp {
+    result: Value,
+    unclamped: Value,
+    /// The condition of a `select`.
+    cond: Option<Value>,
+    check: Check,
+    /// The scalar at which the unclamped indices start, unless it is known to be aligned.
+    to_align: Option<Value>,
+    /// The position in the entry block after which all scalars of the check are available.
+    split: usize,
+}
+
+/// Finds the clamps in the entry block of a kernel that may be duplicated.
+fn clamps_of_kernel(function: &Function) -> Vec<Clamp> {
+    let body = &function.body;
+    let ops = body.walk(function.region);
+    let entry = &body.blocks[function.entry()].ops;
+    let is_excluded = |op: &OpId| match &body.ops[*op].kind {
+        Op::Mma { .. } | Op::MmaScaled { .. } => true,
+        Op::Core(Core::Return {}) => entry.last() != Some(op),
+        _ => false,
+    };
+    if ops.len() > MAX_OPS || ops.iter().any(is_excluded) {
+        return Vec::new();
+    }
+    let finder = ClampFinder { function, facts: Facts::of(function), entry };
+    let clamps = entry.iter().filter_map(|op| finder.clamp(*op)).filter(|clamp| feeds_address(function, &ops, clamp.result));
+    clamps.collect()
+}
+
+/// Returns whether a pointer offset is computed from a tile by elementwise ops and broadcasts.
+fn feeds_address(function: &Function, ops: &[OpId], tile: Value) -> bool {
+    let mut reached = BTreeSet::from([tile]);
+    for op in ops {
+        let node = &function.body.ops[*op];
+        match &node.kind {
+            Op::Core(Core::Offset { offset, .. }) if reached.contains(offset) => return true,
+            Op::Core(core)
+                if (core.is_elementwise() || matches!(core, Core::Broadcast { .. } | Core::Reshape { .. }))
+                    && core.operands().iter().any(|operand| reached.contains(operand)) =>
+            {
+                reached.extend(&node.results);
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+struct ClampFinder<'a> {
+    function: &'a Function,
+    facts: Facts<'a>,
+    /// The ops of the entry block.
+    entry: &'a [OpId],
+}
+
+impl ClampFinder<'_> {
+    fn core(&self, value: Value) -> Option<&Core> {
+        self.function.body.ops[self.function.body.defining_op(value)?].kind.core()
+    }
+
+    /// The clamp that an op is. `None` for other ops, and for a clamp that does not shorten the contiguous runs of its operand.
+    fn clamp(&self, op: OpId) -> Option<Clamp> {
+        let body = &self.function.body;
+        let core = body.ops[op].kind.core()?;
+        let (unclamped, cond, check) = match core {
+            Core::Binary { kind: Binary::MinI { signedness: Signedness::Signed }, lhs, rhs } => {
+                let check = |x: Value, bound: Value| Some((x, self.check(x, bound, true)?));
+                let (x, check) = check(*lhs, *rhs).or_else(|| check(*rhs, *lhs))?;
+                (x, None, check)
+            }
+            Core::Select { cond, yes, .. } => (*yes, Some(*cond), self.check_of_condition(*cond)?),
+            _ => return None,
+        };
+        let result = body.result(op);
+        let is_index_row =
+            body.ty(result).tile().is_some_and(|(elem, shape)| elem == Elem::Scalar(Scalar::I32) && shape.len() == 1);
+        let run_length = |value: Value| self.facts.axis(value, 0).contiguity;
+        if !is_index_row || run_length(unclamped) <= run_length(result) {
+            return None;
+        }
+        let start = self.span(unclamped)?.base;
+        let to_align = start.filter(|start| self.facts.divisor(*start) < ALIGNMENT);
+        let bound = if let Uniform::Scalar(bound) = check.bound { Some(bound) } else { None };
+        let scalars = [check.span.base, bound, to_align].into_iter().flatten();
+        let split = scalars.map(|scalar| self.position_after(scalar)).collect::<Option<Vec<_>>>()?.into_iter().max().unwrap_or(0);
+        Some(Clamp { result, unclamped, cond, check, to_align, split })
+    }
+
+    /// The check that a comparison holds for all elements.
+    fn check_of_condition(&self, cond: Value) -> Option<Check> {
+        match self.core(cond)? {
+            Core::Compare { kind: Compare::Int { predicate, signedness: Signedness::Signed }, lhs, rhs } => match predicate {
+                Predicate::LessThan => self.check(*lhs, *rhs, false),
+                Predicate::LessThanOrEqual => self.check(*lhs, *rhs, true),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn check(&self, numbers: Value, bound: Value, inclusive: bool) -> Option<Check> {
+        Some(Check { span: self.span(numbers)?, bound: self.uniform(bound)?, inclusive })
+    }
+
+    /// The number that all elements of an `i32` tile have.
+    fn uniform(&self, value: Value) -> Option<Uniform> {
+        let (elem, _) = self.function.body.ty(value).tile().filter(|(elem, _)| *elem == Elem::Scalar(Scalar::I32))?;
+        match self.core(value)? {
+            Core::Broadcast { x } if self.is_scalar(*x) => Some(Uniform::Scalar(*x)),
+            Core::Constant { value: Dense::Splat(bits) } => Some(Uniform::Constant(elem.carrier().sign_extend(*bits))),
+            _ => None,
+        }
+    }
+
+    /// The span of an `i32` tile: the sum of an `iota`, constants that are not negative, and at most one scalar.
+    fn span(&self, value: Value) -> Option<Span> {
+        match self.uniform(value) {
+            Some(Uniform::Scalar(base)) => return Some(Span { base: Some(base), high: 0 }),
+            Some(Uniform::Constant(number)) => return (number >= 0).then_some(Span { base: None, high: number }),
+            None => {}
+        }
+        let (elem, shape) = self.function.body.ty(value).tile()?;
+        match self.core(value)? {
+            Core::Iota {} if elem == Elem::Scalar(Scalar::I32) => Some(Span { base: None, high: i64::from(shape[0]) - 1 }),
+            Core::Binary { kind: Binary::AddI { .. }, lhs, rhs } => {
+                let (left, right) = (self.span(*lhs)?, self.span(*rhs)?);
+                let base = left.base.xor(right.base).or(left.base);
+                (left.base.is_none() || right.base.is_none()).then_some(Span { base, high: left.high + right.high })
+            }
+            _ => None,
+        }
+    }
+
+    fn is_scalar(&self, value: Value) -> bool {
+        self.function.body.ty(value).tile().is_some_and(|(_, shape)| shape.is_empty())
+    }
+
+    /// The position in the entry block after the definition of a scalar. `None` for a scalar of another block.
+    fn position_after(&self, scalar: Value) -> Option<usize> {
+        let Some(op) = self.function.body.defining_op(scalar) else {
+            return self.function.params().contains(&scalar).then_some(0);
+        };
+        self.entry.iter().position(|other| *other == op).map(|at| at + 1)
+    }
+}
+
+/// Moves the ops of the entry block after `split` to the `else` path of a new `if`, and a version without clamps to its `then` path.
+fn duplicate(function: &mut Function, split: usize, clamps: &[Clamp]) {
+    let entry = function.entry();
+    let body = &mut function.body;
+    let mut original = body.blocks[entry].ops.split_off(split);
+    let end = original.pop().expect("a kernel ends in a return");
+    let loc = body.ops[end].loc;
+    let [then, otherwise] = [(); 2].map(|()| body.new_region());
+    let [fast, slow] = [then, otherwise].map(|region| body.new_block(region));
+
+    let mut writer = Writer { function: &mut *function, block: fast };
+    let mut map = BTreeMap::new();
+    for start in clamps.iter().filter_map(|clamp| clamp.to_align) {
+        let fact = Fact::DivBy { divisor: ALIGNMENT, every: None, along: None };
+        let ty = writer.function.body.ty(start).clone();
+        let aligned = writer.emit(Core::Assume { value: start, fact }, ty);
+        map.entry(start).or_insert(aligned);
+    }
+    for clamp in clamps.iter().filter_map(|clamp| clamp.cond) {
+        let ty = writer.function.body.ty(clamp).clone();
+        let all_true = writer.emit(Core::Constant { value: Dense::Splat(1) }, ty);
+        map.insert(clamp, all_true);
+    }
+    let true_conditions: Vec<(Value, Value)> = clamps.iter().filter_map(|clamp| Some((clamp.cond?, map[&clamp.cond?]))).collect();
+    function.body.clone_ops(&original, fast, &mut map);
+    for (cond, all_true) in true_conditions {
+        function.body.replace_uses(map[&cond], all_true);
+    }
+    for clamp in clamps {
+        let unclamped = map.get(&clamp.unclamped).copied().unwrap_or(clamp.unclamped);
+        match map.get(&clamp.result).copied() {
+            Some(clamped) => function.body.replace_uses(clamped, unclamped),
+            None => unreachable!("a clamp follows its scalars"),
+        }
+    }
+
+    let mut writer = Writer { function: &mut *function, block: entry };
+    let checks: Vec<Value> = clamps.iter().flat_map(|clamp| writer.emit_check(clamp)).collect();
+    let all = Binary::And;
+    let cond = checks.into_iter().reduce(|lhs, rhs| writer.emit(Core::Binary { kind: all, lhs, rhs }, scalar(Scalar::I1)));
+    let cond = cond.expect("a clamp has a check");
+    let body = &mut function.body;
+    body.blocks[slow].ops = original;
+    for block in [fast, slow] {
+        body.append(block, Op::Core(Core::Yield { values: Vec::new() }), [], loc);
+    }
+    body.append(entry, Op::Core(Core::If { cond, then, otherwise }), [], loc);
+    body.blocks[entry].ops.push(end);
+}
+
+fn scalar(scalar: Scalar) -> Type {
+    Type::Tile { elem: Elem::Scalar(scalar), shape: Shape::new() }
+}
+
+/// Appends ops to a block.
+struct Writer<'a> {
+    function: &'a mut Function,
+    block: Block,
+}
+
+impl Writer<'_> {
+    fn emit(&mut self, core: Core, ty: Type) -> Value {
+        let loc = self.function.loc;
+        let op = self.function.body.append(self.block, Op::Core(core), [ty], loc);
+        self.function.body.result(op)
+    }
+
+    fn number(&mut self, number: i64) -> Value {
+        self.emit(Core::Constant { value: Dense::Splat(number as u64) }, scalar(Scalar::I64))
+    }
+
+    fn widened(&mut self, x: Value) -> Value {
+        let kind = Convert::ExtI { signedness: Signedness::Signed };
+        self.emit(Core::Convert { kind, x }, scalar(Scalar::I64))
+    }
+
+    fn compare(&mut self, predicate: Predicate, lhs: Value, rhs: Value) -> Value {
+        let kind = Compare::Int { predicate, signedness: Signedness::Signed };
+        self.emit(Core::Compare { kind, lhs, rhs }, scalar(Scalar::I1))
+    }
+
+    /// Emits the conditions under which a clamp is the identity, and its indices start at a multiple of [`ALIGNMENT`]. The sum has
+    /// 64 bits: if it is at most a bound of 32 bits, the indices do not wrap.
+    fn emit_check(&mut self, clamp: &Clamp) -> Vec<Value> {
+        let Check { span, bound, inclusive } = clamp.check;
+        let high = self.number(span.high);
+        let last = match span.base {
+            Some(base) => {
+                let base = self.widened(base);
+                let kind = Binary::AddI { overflow: Overflow::NoSignedWrap };
+                self.emit(Core::Binary { kind, lhs: base, rhs: high }, scalar(Scalar::I64))
+            }
+            None => high,
+        };
+        let bound = match bound {
+            Uniform::Scalar(bound) => self.widened(bound),
+            Uniform::Constant(number) => self.number(number),
+        };
+        let predicate = if inclusive { Predicate::LessThanOrEqual } else { Predicate::LessThan };
+        let mut checks = vec![self.compare(predicate, last, bound)];
+        if let Some(start) = clamp.to_align {
+            let start = self.widened(start);
+            let mask = self.number(ALIGNMENT as i64 - 1);
+            let low_bits = self.emit(Core::Binary { kind: Binary::And, lhs: start, rhs: mask }, scalar(Scalar::I64));
+            let zero = self.number(0);
+            checks.push(self.compare(Predicate::Equal, low_bits, zero));
+        }
+        checks
+    }
+}
