@@ -189,9 +189,17 @@ pub(crate) fn add(suite: &mut Suite) {
         let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
         suite.case_with(&[Need::Clients, Need::Ptxas], format!("book/pages/{name}"), move || {
             check_stages_are_current();
-            for tool_name in
-                ["tile-run", "tile-sim", "tile-time", "tile-dump", "tile-diff", "tile-validate", "tile-view", "tile-debug", "tile-tune"]
-            {
+            for tool_name in [
+                "tile-run",
+                "tile-sim",
+                "tile-time",
+                "tile-dump",
+                "tile-diff",
+                "tile-validate",
+                "tile-view",
+                "tile-debug",
+                "tile-tune",
+            ] {
                 tool(tool_name);
             }
             run_page(&name, &read_text(&path));

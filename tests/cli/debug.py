@@ -149,7 +149,7 @@ def check_matmul():
     assert stopped["reason"] == "breakpoint" and stopped["hitBreakpointIds"] == [answers[0]["id"]]
     assert editor.line() == mma_line and editor.evaluate("block.y") == "1"
     variables = editor.variables("Variables")
-    assert {"x", "y", "total", "k"} <= set(variables) and variables["k"]["value"] == "1"
+    assert {"x", "y", "accumulator", "k"} <= set(variables) and variables["k"]["value"] == "1"
     x = variables["x"]
     assert x["type"] == "f16[32, 16]" and x["indexedVariables"] == 32
     rows = editor.response_to(editor.client.variables(x["variablesReference"], filter="indexed", start=3, count=2))["variables"]
@@ -161,12 +161,12 @@ def check_matmul():
     assert memory["arg0"]["type"] == "f16[3072]"
     assert editor.frames()[0]["source"]["path"] == source and editor.frames()[0]["name"] == "matmul"
     # A value that the program has already computed stays the same when it is evaluated again.
-    total = editor.evaluate("sum(total)")
-    assert editor.evaluate("sum(total)", context="watch") == total
+    total = editor.evaluate("sum(accumulator)")
+    assert editor.evaluate("sum(accumulator)", context="watch") == total
     editor.run_until_stop(editor.client.next(editor.thread()))
-    assert editor.evaluate("sum(total)") != total
+    assert editor.evaluate("sum(accumulator)") != total
     editor.run_backwards("reverseContinue")
-    assert editor.line() == mma_line and editor.evaluate("sum(total)") == total
+    assert editor.line() == mma_line and editor.evaluate("sum(accumulator)") == total
     editor.run_backwards("stepBack", granularity="instruction")
     op = editor.evaluate("k")
     editor.run_until_stop(editor.client._send_request("next", {"threadId": editor.thread(), "granularity": "instruction"}))
@@ -203,7 +203,7 @@ def check_matmul():
     printed = "".join(one["body"]["output"] for one in editor.seen if one.get("event") == "output")
     assert "k is i32 0\n" in printed and "ends" in end["description"], (printed, end)
     editor.run_backwards("stepBack")
-    assert editor.line() == line_of("ct.store(c, index=(i, j), tile=total)")
+    assert editor.line() == line_of("ct.store(c, index=(i, j), tile=accumulator)")
     assert editor.run_until_stop(editor.client._send_request("restart", {}))["reason"] == "entry"
     editor.response_to(editor.client._send_request("terminate", {}))
     editor.event("terminated")
@@ -230,7 +230,7 @@ def stops_where_a_stage_differs(broken):
     editor.response_to(editor.client.configuration_done())
     stopped = editor.event("stopped")
     assert stopped["reason"] == "exception" and " in kernel.tileirbc" in stopped["text"], stopped
-    assert editor.line() == line_of("total = ct.full"), editor.line()
+    assert editor.line() == line_of("accumulator = ct.full"), editor.line()
     info = editor.request("exceptionInfo", threadId=editor.thread())
     assert info["exceptionId"] == "difference" and "differ" in info["description"]
     editor.disconnect()

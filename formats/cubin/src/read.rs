@@ -4,6 +4,7 @@
 //! has a byte for the form of its value, a byte for its kind, and the value. The value is two bytes, or a two-byte length followed
 //! by as many bytes.
 
+use base::Target;
 use base::diag::{Diagnostic, Result};
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, elf};
@@ -31,7 +32,7 @@ pub struct Kernel {
     pub registers: u32,
     /// Stack frame per thread, in bytes.
     pub stack_bytes: u32,
-    /// Static shared memory per CTA, in bytes.
+    /// Static shared memory per CTA in bytes, without the part that the CUDA driver reserves.
     pub shared_bytes: u64,
     /// The CTA size that the kernel requires (`.reqntid`).
     pub required_threads: Option<[u32; 3]>,
@@ -149,7 +150,10 @@ fn cubin_of_sections<'a>(sections: &[Section<'a>], symbol_name: impl Fn(u32) -> 
         let mut kernel = Kernel { name: name.into(), code_bytes: section.size, ..Kernel::default() };
         kernel.registers = module_attributes.get(&(name, attribute::REGISTERS)).copied().unwrap_or(0);
         kernel.stack_bytes = module_attributes.get(&(name, attribute::FRAME_SIZE)).copied().unwrap_or(0);
-        kernel.shared_bytes = find(&format!(".nv.shared.{name}")).map_or(0, |section| section.size);
+        let shared_section = find(&format!(".nv.shared.{name}")).map_or(0, |section| section.size);
+        // The section starts at address 0 of shared memory, so it also contains the bytes before the buffers of the kernel.
+        let first_byte = Target::parse(&cubin.target).map_or(0, Target::first_shared_byte);
+        kernel.shared_bytes = shared_section.saturating_sub(first_byte.into());
         let kernel_attributes =
             find(&format!(".nv.info.{name}")).map(|section| parse_attributes(section.bytes)).unwrap_or_default();
         kernel_attributes.iter().for_each(|(kind, value)| kernel.add_attribute(*kind, value));
@@ -276,6 +280,21 @@ mod tests {
         let text = print(&cubin_of_sections(&sections, |index| (index == 1).then_some("k")));
         let expected = "cubin for (unknown), by (unknown)\nkernel k\n  registers 14  stack 16  shared 4096  code 640\n  threads 128 1 1\n  cluster 2 1 1\n  language TILEIR\n  parameters 2 in 12 bytes\n      0  offset    0  size 8\n      1  offset    8  size 4\nhost object 100 bytes\n";
         assert_eq!(text, expected);
+    }
+
+    /// Section sizes of `ptxas -arch=TARGET` 13.5.37 for a kernel that declares 2000 bytes of shared memory.
+    #[test]
+    fn reserved_shared_memory_does_not_belong_to_the_kernel() {
+        for (target, size) in [("sm_80", 0x7d0), ("sm_89", 0x7d0), ("sm_90a", 0xbd0), ("sm_103a", 0xbd0), ("sm_120a", 0xbd0)] {
+            let note = format!("ptxas\0-arch {target}");
+            let section = |name, bytes, size| Section { name, bytes, size };
+            let sections = [
+                section(".note.nv.tkinfo", note.as_bytes(), 0),
+                section(".text.k", &[][..], 128),
+                section(".nv.shared.k", &[], size),
+            ];
+            assert_eq!(cubin_of_sections(&sections, |_| None).kernels[0].shared_bytes, 2000, "{target}");
+        }
     }
 
     #[test]

@@ -15,6 +15,10 @@ pub use table::{Capabilities, Feature, LaunchFamily};
 pub struct Target(&'static Capabilities);
 
 impl Target {
+    /// Bytes of shared memory that the CUDA driver reserves for each CTA, beyond [`Capabilities::shared_memory`]. The value is the
+    /// device attribute `CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK`, equal for all targets.
+    pub const RESERVED_SHARED_MEMORY: u32 = 1024;
+
     /// Returns all targets, in table order.
     pub fn all() -> impl ExactSizeIterator<Item = Target> {
         table::TARGETS.iter().map(Target)
@@ -33,6 +37,11 @@ impl Target {
     pub fn with_earlier_in_launch_family(self) -> impl Iterator<Item = Target> {
         let up_to_self = table::TARGETS.iter().rev().map(Target).filter(move |other| *other <= self);
         up_to_self.take_while(move |other| other.launch_family == self.launch_family)
+    }
+    /// Returns the address of a kernel's first shared-memory byte. Observed with ptxas 13.5.37: on targets with clusters, the reserved
+    /// bytes precede the buffers of the kernel.
+    pub fn first_shared_byte(self) -> u32 {
+        if self.has(Feature::Clusters) { Target::RESERVED_SHARED_MEMORY } else { 0 }
     }
     /// Returns whether the target has a feature.
     pub fn has(self, feature: Feature) -> bool {

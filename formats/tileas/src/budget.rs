@@ -9,6 +9,18 @@ pub fn shared_memory(target: Target) -> u32 {
     target.shared_memory
 }
 
+/// Returns how many CTAs with `bytes` of shared memory each fit on an SM. The CUDA driver reserves
+/// [`Target::RESERVED_SHARED_MEMORY`] for each of them.
+pub fn ctas_by_shared_memory(target: Target, bytes: u32) -> u32 {
+    (shared_memory(target) + Target::RESERVED_SHARED_MEMORY) / bytes.saturating_add(Target::RESERVED_SHARED_MEMORY)
+}
+
+/// Returns the bytes of shared memory that each CTA may use if `ctas` CTAs share an SM.
+pub fn shared_memory_of_each(target: Target, ctas: u32) -> u32 {
+    let reserved = Target::RESERVED_SHARED_MEMORY;
+    ((shared_memory(target) + reserved) / ctas.max(1)).saturating_sub(reserved)
+}
+
 /// Maximum TMEM columns of a CTA if `occupancy` CTAs are resident on an SM, rounded down to a power of two. `tcgen05.alloc`
 /// allocates only powers of two.
 pub fn tmem_columns(target: Target, occupancy: u32) -> u32 {
@@ -52,6 +64,21 @@ pub fn has_setmaxnreg(target: Target) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An SM of an H100 has 228 KiB of shared memory, of which each CTA takes one KiB more than its buffers (CUDA programming guide).
+    #[test]
+    fn each_cta_takes_reserved_shared_memory() {
+        let target = Target::parse("sm_90").unwrap();
+        assert_eq!(
+            [0, 1024, 113 * 1024, 113 * 1024 + 1, 227 * 1024].map(|bytes| ctas_by_shared_memory(target, bytes)),
+            [228, 114, 2, 1, 1]
+        );
+        assert_eq!(
+            [0, 1, 2, 3, 1000].map(|ctas| shared_memory_of_each(target, ctas)),
+            [227 * 1024, 227 * 1024, 113 * 1024, 75 * 1024, 0]
+        );
+        assert_eq!(ctas_by_shared_memory(target, u32::MAX), 0);
+    }
 
     #[test]
     fn more_ctas_leave_each_thread_fewer_registers() {

@@ -163,7 +163,7 @@ pub fn rank(bases: impl Iterator<Item = u32>) -> u32 {
     reduced.len() as u32
 }
 
-/// The number whose set bits select bases with XOR `target`; the inverse of [`apply`]. `None` if no bases have this XOR.
+/// The number whose set bits select bases with XOR `target`; the inverse of [`xor_of_bases`]. `None` if no bases have this XOR.
 pub fn solve(bases: &[u32], target: u32) -> Option<usize> {
     Span::from_bases(bases).solve(target)
 }

@@ -84,7 +84,7 @@ impl CopyPlanner<'_> {
 
     /// Keeps the first copies that fit a CTA's share of shared memory with two stages each.
     fn drop_exceeding_prefetches(&self, non_mma: &mut NonMmaCopies) {
-        let capacity = budget::shared_memory(self.target) / self.co_resident_ctas;
+        let capacity = budget::shared_memory_of_each(self.target, self.co_resident_ctas);
         let allocated_bytes = Cell::new(0u32);
         let has_capacity = |(_, copy): &(OpId, Copy)| {
             let new_total = allocated_bytes.get().saturating_add(copy.buffer.bytes().saturating_mul(MIN_STAGES));

@@ -382,7 +382,9 @@ impl MmaPlanner<'_> {
         };
         let transposed_bytes = transposed_bytes_of(&lhs, m) + transposed_bytes_of(&rhs, n);
         let may_decline = !self.is_requested(MmaFamily::WarpGroups);
-        if transposed_bytes > 0 && may_decline && sync.is_some_and(|sync| !self.transposing_pays(elem, atom, sync, [m, n, k], transposed_bytes))
+        if transposed_bytes > 0
+            && may_decline
+            && sync.is_some_and(|sync| !self.transposing_pays(elem, atom, sync, [m, n, k], transposed_bytes))
         {
             return Err(Some("wgmma takes such elements along K, and transposing them in shared memory costs more than it saves"));
         }

@@ -36,7 +36,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             let max_ctas = partition::max_resident_ctas(function, target);
             let groups = groups_that_fit(function, &own_schedules, target);
             let groups = groups.as_ref();
-            let resident_ctas = |bytes| ctas_that_fit(bytes, budget::shared_memory(target)).min(max_ctas);
+            let resident_ctas = |bytes| budget::ctas_by_shared_memory(target, bytes).min(max_ctas);
             let (staged_buffers, store_buffers) = match requested_stages {
                 None => depths_and_doubled_store_buffers(function, groups, &own_schedules, &levelled_schedules, &resident_ctas),
                 Some(_) => (staged_buffers(function, &own_schedules, &[], TmaIssue::AfterSignal), BTreeSet::new()),
@@ -100,7 +100,7 @@ fn tmem_buffers_to_double(
 ) -> BTreeSet<Buffer> {
     let attrs = &function.attrs.program;
     let bytes = bytes_with_barriers(function, &place_buffers(function, groups, staged_buffers, store_buffers), true);
-    let ctas = ctas_that_fit(bytes, budget::shared_memory(target)).max(attrs.occupancy.unwrap_or(1));
+    let ctas = budget::ctas_by_shared_memory(target, bytes).max(attrs.occupancy.unwrap_or(1));
     let candidates =
         tmem_pipelines::recomputed_accumulators(function).into_iter().chain(tmem_pipelines::stored_scales(function)).collect();
     let columns = budget::tmem_columns(target, ctas);
@@ -144,7 +144,7 @@ fn exclusive_buffers(
     let resident_ctas = |exclusive: &BTreeSet<Buffer>| {
         let bytes =
             bytes_with_barriers(function, &place_with_exclusive(function, groups, staged_buffers, doubled, exclusive), partitioned);
-        ctas_that_fit(bytes, budget::shared_memory(target)).min(max_ctas)
+        budget::ctas_by_shared_memory(target, bytes).min(max_ctas)
     };
     let may_be_exclusive =
         |buffer: &Buffer| staged_buffers[buffer.0 as usize].is_none() && buffers[*buffer].bytes() <= MAX_EXCLUSIVE_BYTES;
@@ -351,22 +351,10 @@ pub(crate) fn depth_for_copy(
 
 /// Largest depth of a multi-stage buffer: more stages hide no further latency.
 const MAX_DEPTH: u32 = 8;
-/// Shared-memory bytes that the CUDA driver reserves for each CTA.
-const RESERVED_BYTES: u32 = 1024;
-
-/// Returns how many CTAs with `bytes` of shared memory each fit an SM.
-fn ctas_that_fit(bytes: u32, smem_limit: u32) -> u32 {
-    (smem_limit + RESERVED_BYTES) / bytes.saturating_add(RESERVED_BYTES)
-}
-
-/// Returns the shared-memory bytes available to each CTA if this many CTAs share an SM.
-pub(crate) fn smem_share_per_cta(smem_limit: u32, ctas: u32) -> u32 {
-    ((smem_limit + RESERVED_BYTES) / ctas.max(1)).saturating_sub(RESERVED_BYTES)
-}
 
 /// Returns how many CTAs of a function fit the shared memory of an SM, at least 1.
 pub(crate) fn ctas_by_smem(attrs: &FunctionAttrs, target: Target) -> u32 {
-    ctas_that_fit(attrs.shared_bytes, budget::shared_memory(target)).max(1)
+    budget::ctas_by_shared_memory(target, attrs.shared_bytes).max(1)
 }
 
 /// Number of stages from which a further stage is worth less than filling the first stages before the loop begins.

@@ -199,7 +199,7 @@ fn schedule_to_fit(
     let runs_ahead = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| runs_ahead(function, schedule));
     let ctas = max_wgmma_ctas(function, &planned, target, FeatureChoice::from_envelope(envelope));
     let (mut ctas_tried, mut ctas_of_limited_prefetch) = (0, 0);
-    let found = smem_share_for_hint(function, &planned, memory)
+    let found = smem_share_for_hint(function, &planned, target)
         .and_then(|share| shorten_to_fit(false, share))
         .or_else(|| {
             smem_share_for_two_ctas(function, &planned, target).and_then(|share| shorten_to_fit(false, share)).filter(runs_ahead)
@@ -213,12 +213,12 @@ fn schedule_to_fit(
             let mut several = (CTA_RANGE.0..=ctas.min(CTA_RANGE.1)).rev();
             several.find_map(|tried| {
                 ctas_tried = tried;
-                shorten_to_fit(false, alloc::smem_share_per_cta(memory, tried)).filter(runs_ahead)
+                shorten_to_fit(false, tileas::budget::shared_memory_of_each(target, tried)).filter(runs_ahead)
             })
         })
         .or_else(|| {
             ctas_tried = 2;
-            let share = (ctas > 1).then(|| alloc::smem_share_per_cta(memory, 2))?;
+            let share = (ctas > 1).then(|| tileas::budget::shared_memory_of_each(target, 2))?;
             let has_registers = partition::has_registers(function, 2, target);
             if threads_copy(function, &planned) {
                 return shorten_to_fit(true, has_registers.then_some(share)?).filter(mmas_complete).filter(runs_ahead);
@@ -257,9 +257,9 @@ fn schedule_to_fit(
 
 /// Returns the shared memory per CTA for the author's occupancy hint. Applies to functions without MMAs, and to functions with
 /// asynchronous tensor memory MMAs: there, several CTAs hide more latency than a longer prefetch distance.
-fn smem_share_for_hint(function: &Function, planned: &[PlannedLoop], memory: u32) -> Option<u32> {
+fn smem_share_for_hint(function: &Function, planned: &[PlannedLoop], target: Target) -> Option<u32> {
     let applies = planned.iter().any(|planned| feeds_tmem_mmas(function, planned)) || !has_mmas(function);
-    Some(alloc::smem_share_per_cta(memory, function.attrs.program.occupancy.filter(|_| applies)?))
+    Some(tileas::budget::shared_memory_of_each(target, function.attrs.program.occupancy.filter(|_| applies)?))
 }
 
 fn has_mmas(function: &Function) -> bool {
@@ -277,7 +277,7 @@ fn smem_share_for_two_ctas(function: &Function, planned: &[PlannedLoop], target:
     let is_eligible = planned.iter().all(is_outermost) && partition::check(function).is_ok();
     let has_capacity =
         is_eligible && partition::max_resident_ctas(function, target) >= 2 && partition::has_registers(function, 2, target);
-    has_capacity.then(|| alloc::smem_share_per_cta(tileas::budget::shared_memory(target), 2))
+    has_capacity.then(|| tileas::budget::shared_memory_of_each(target, 2))
 }
 
 /// Returns the shared memory per CTA for two CTAs, if an iteration mostly waits for its own results. A second CTA then computes
@@ -290,7 +290,7 @@ fn smem_share_if_latency_bound(function: &Function, planned: &[PlannedLoop], tar
         block.is_some_and(|block| !tma_pipelines::is_nested(function, block)) && planned.is_latency_bound()
     };
     let is_eligible = !partition::has_copies(function) && registers(2) == registers(1) && !planned.is_empty();
-    (is_eligible && planned.iter().all(waits)).then(|| alloc::smem_share_per_cta(tileas::budget::shared_memory(target), 2))
+    (is_eligible && planned.iter().all(waits)).then(|| tileas::budget::shared_memory_of_each(target, 2))
 }
 
 /// Returns the number of co-resident CTAs for which registers suffice, in a `wgmma` function with a producer warp. Returns 0 if

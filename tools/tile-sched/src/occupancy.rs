@@ -102,7 +102,7 @@ fn one_more_cta(function: &Function, layouts: &Arena<LayoutId, Layout>, target: 
     }
     let registers_with = |ctas: u32| budget::registers(target, program.warps, ctas) & !(REGISTER_GRANULARITY - 1);
     let ctas = max_ctas_with(needs, &registers_with)? + 1;
-    let fits_in_smem = function.attrs.shared_bytes.saturating_mul(ctas) <= budget::shared_memory(target);
+    let fits_in_smem = ctas <= budget::ctas_by_shared_memory(target, function.attrs.shared_bytes);
     let already_hinted = program.occupancy.is_some_and(|hinted| hinted >= ctas);
     (fits_in_smem && !already_hinted && registers_with(ctas) * 100 >= needs * MIN_PERCENT_OF_ESTIMATE)
         .then_some(ResidentCtas { ctas, needed_registers: needs })

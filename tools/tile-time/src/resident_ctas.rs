@@ -1,11 +1,10 @@
 //! Occupancy: the number of CTAs that an SM holds at the same time.
 
+use base::Target;
 use perf_model::Machine;
 
 /// Sub-partitions of an SM. Each has a quarter of the registers and runs every fourth warp.
 const SUB_PARTITIONS: f64 = 4.0;
-/// Minimum shared memory of a CTA in bytes: the part that CUDA reserves.
-const RESERVED_SHARED_BYTES: f64 = 1024.0;
 
 /// Returns the number of CTAs that an SM holds, and the limiting resource. `tmem_columns` is the TMEM allocation of a CTA, and
 /// `sm_tmem_columns` the TMEM of an SM.
@@ -23,7 +22,7 @@ pub(crate) fn occupancy(
     let limits = [
         (chip.ctas, "the number of CTAs"),
         ((chip.warps / warps).floor(), "the number of warps"),
-        ((chip.shared * 1024.0 / (shared_bytes.max(RESERVED_SHARED_BYTES))).floor(), "shared memory"),
+        ((chip.shared * 1024.0 / (shared_bytes + f64::from(Target::RESERVED_SHARED_MEMORY))).floor(), "shared memory"),
         (((chip.registers / SUB_PARTITIONS / 32.0 / registers).floor() * SUB_PARTITIONS / warps).floor(), "registers"),
         // A CTA that finds no free TMEM columns waits until another CTA frees them.
         (f64::from(sm_tmem_columns.checked_div(tmem_columns).unwrap_or(u32::MAX)), "tensor memory"),

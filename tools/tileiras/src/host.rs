@@ -85,7 +85,7 @@ pub fn compile(host: &Host, options: &[(String, String)], name: &str, input: Vec
     }
 }
 
-/// Like [`compile`], but returns the output and the messages, or the error.
+/// Like [`compile()`], but returns the output and the messages, or the error.
 fn try_compile(host: &Host, options: &[(String, String)], name: &str, input: Vec<u8>) -> Result<(Vec<u8>, String), DriverError> {
     if let Some((option, _)) = options.iter().find(|(option, _)| host_options().all(|known| known != option)) {
         let known: Vec<&str> = host_options().collect();

@@ -64,7 +64,7 @@ impl MmaAtom {
     }
 
     /// Multiply-adds of operand elements per cycle of an SM. A byte with two 4-bit floats counts as one element. The target must
-    /// have the atom ([`Self::is_on`]).
+    /// have the atom ([`Self::is_available_on`]).
     pub fn rate(self, target: Target) -> u32 {
         /// The reason why the rate of an atom exists: the panic message of `expect`.
         const HAS_RATE: &str = "the test `every_atom_has_a_rate` checks each target that has the atom";

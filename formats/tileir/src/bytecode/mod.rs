@@ -5,8 +5,8 @@
 //! which nothing refers. Error messages have the wording of NVIDIA's reader ([`error`]), because client tools parse them.
 //!
 //! Invariant: reading is linear in time and memory. The reader therefore rejects more than NVIDIA's:
-//! - types of rank above [`MAX_RANK`],
-//! - attributes nested deeper than [`MAX_DEPTH`],
+//! - types of rank above [`MAX_RANK`](crate::reader_limits::MAX_RANK),
+//! - attributes nested deeper than [`MAX_DEPTH`](crate::reader_limits::MAX_DEPTH),
 //! - strings or type records that overlap, and together are larger than about [`MAX_EXPANSION`] times the file,
 //! - more entry parameters than the file has bytes.
 

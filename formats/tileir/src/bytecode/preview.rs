@@ -149,8 +149,8 @@ impl Types<'_> {
     }
 }
 
-/// Returns the extents of a symbolic shape. Checks them against `shape`, which repeats numeric extents and has [`DYNAMIC`] for
-/// the others.
+/// Returns the extents of a symbolic shape. Checks them against `shape`, which repeats numeric extents and has
+/// [`DYNAMIC`](crate::types::DYNAMIC) for the others.
 pub(crate) fn symbolic_extents(tuple: Preview, shape: &[i64]) -> std::result::Result<Box<[Preview]>, String> {
     let Preview::Tuple(symbols) = tuple else { return Err("a symbolic shape is a tuple".into()) };
     check_symbols(&symbols, shape)?;

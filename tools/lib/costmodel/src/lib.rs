@@ -7,8 +7,7 @@
 //! - *Latency*: the cycles from the start of a CTA to its end if it is alone ([`path`]). Co-resident CTAs hide each other's
 //!   latency. Loads of iterations that `ptxas` unrolls are in flight together.
 //! - *Occupancy*: the number of co-resident CTAs that registers, shared memory and tensor memory allow. Registers are estimated
-//! from
-//!   liveness ([`pressure`]); registers beyond the limit spill, and spills occupy the load/store unit.
+//!   from liveness ([`pressure`]). Registers beyond the limit spill, and spills occupy the load/store unit.
 //!
 //! With `n` resident CTAs, a CTA takes about the larger of its demand and of its latency divided by `n`. The 3-norm of the two
 //! smooths the transition. For unknown trip counts, all plans of a kernel use [`path::ASSUMED_TRIP_COUNT`].
@@ -123,8 +122,7 @@ const PRODUCER_WARPS: u32 = 1;
 fn resident_ctas(function: &Function, registers: u32, warps: u32, target: Target) -> u32 {
     let by_registers = (1..=32).take_while(|ctas| budget::registers(target, warps, *ctas) >= registers).last().unwrap_or(1);
     let by_threads = MAX_THREADS / (32 * warps).max(1);
-    let shared_bytes = path::shared_bytes(function);
-    let by_memory = budget::shared_memory(target).checked_div(shared_bytes).unwrap_or(u32::MAX);
+    let by_memory = budget::ctas_by_shared_memory(target, path::shared_bytes(function));
     let tmem_buffers = function.attrs.buffers.values().filter(|info| info.space == Space::Tensor).count() as u32;
     // The model assumes that a CTA with tensor memory allocates half of its columns.
     let by_columns = if tmem_buffers > 0 { 2 } else { u32::MAX };

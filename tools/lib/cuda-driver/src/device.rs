@@ -113,7 +113,7 @@ impl Device {
             SINGLE_TO_DOUBLE_RATIO => (self.machine.rate.f32 / self.machine.rate.f64) as c_int,
             MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => self.max_shared_bytes() as c_int,
             MAX_BLOCKS_PER_SM => chip.ctas as c_int,
-            RESERVED_SHARED_MEMORY_PER_BLOCK => 1024,
+            RESERVED_SHARED_MEMORY_PER_BLOCK => Target::RESERVED_SHARED_MEMORY as c_int,
             CLUSTER_LAUNCH => c_int::from(self.target.has(Feature::Clusters)),
             TENSOR_MAP_ACCESS => c_int::from(self.target.has(Feature::Tma)),
             _ if SUPPORTED_CAPABILITIES.contains(&number) => 1,

@@ -81,15 +81,15 @@ fn clamps_of_kernel(function: &Function) -> Vec<Clamp> {
     let body = &function.body;
     let ops = body.walk(function.region);
     let entry = &body.blocks[function.entry()].ops;
-    let is_excluded = |op: &OpId| match &body.ops[*op].kind {
-        Op::Mma { .. } | Op::MmaScaled { .. } => true,
-        Op::Core(Core::Return {}) => entry.last() != Some(op),
-        _ => false,
+    let is_excluded = |op: &OpId| {
+        let kind = &body.ops[*op].kind;
+        matches!(kind, Op::Mma { .. } | Op::MmaScaled { .. })
+            || matches!(kind, Op::Core(Core::Return {})) && entry.last() != Some(op)
     };
     if ops.len() > MAX_OPS || ops.iter().any(is_excluded) {
         return Vec::new();
     }
-    let finder = ClampFinder { function, facts: Facts::of(function), entry };
+    let finder = ClampFinder { function, facts: Facts::derive(function), entry };
     let clamps = entry.iter().filter_map(|op| finder.clamp(*op)).filter(|clamp| feeds_address(function, &ops, clamp.result));
     clamps.collect()
 }
@@ -99,15 +99,13 @@ fn feeds_address(function: &Function, ops: &[OpId], tile: Value) -> bool {
     let mut reached = BTreeSet::from([tile]);
     for op in ops {
         let node = &function.body.ops[*op];
-        match &node.kind {
-            Op::Core(Core::Offset { offset, .. }) if reached.contains(offset) => return true,
-            Op::Core(core)
-                if (core.is_elementwise() || matches!(core, Core::Broadcast { .. } | Core::Reshape { .. }))
-                    && core.operands().iter().any(|operand| reached.contains(operand)) =>
-            {
-                reached.extend(&node.results);
-            }
-            _ => {}
+        let Op::Core(core) = &node.kind else { continue };
+        if matches!(core, Core::Offset { offset, .. } if reached.contains(offset)) {
+            return true;
+        }
+        let is_per_element = core.is_elementwise() || matches!(core, Core::Broadcast { .. } | Core::Reshape { .. });
+        if is_per_element && core.operands().iter().any(|operand| reached.contains(operand)) {
+            reached.extend(&node.results);
         }
     }
     false
@@ -129,14 +127,13 @@ impl ClampFinder<'_> {
     fn clamp(&self, op: OpId) -> Option<Clamp> {
         let body = &self.function.body;
         let core = body.ops[op].kind.core()?;
-        let (unclamped, cond, check) = match core {
-            Core::Binary { kind: Binary::MinI { signedness: Signedness::Signed }, lhs, rhs } => {
-                let check = |x: Value, bound: Value| Some((x, self.check(x, bound, true)?));
-                let (x, check) = check(*lhs, *rhs).or_else(|| check(*rhs, *lhs))?;
-                (x, None, check)
-            }
-            Core::Select { cond, yes, .. } => (*yes, Some(*cond), self.check_of_condition(*cond)?),
-            _ => return None,
+        let (unclamped, cond, check) = if let Core::Select { cond, yes, .. } = core {
+            (*yes, Some(*cond), self.check_of_condition(*cond)?)
+        } else {
+            let Core::Binary { kind: Binary::MinI { signedness: Signedness::Signed }, lhs, rhs } = core else { return None };
+            let check = |x: Value, bound: Value| Some((x, self.check(x, bound, true)?));
+            let (x, check) = check(*lhs, *rhs).or_else(|| check(*rhs, *lhs))?;
+            (x, None, check)
         };
         let result = body.result(op);
         let is_index_row =
@@ -155,14 +152,11 @@ impl ClampFinder<'_> {
 
     /// The check that a comparison holds for all elements.
     fn check_of_condition(&self, cond: Value) -> Option<Check> {
-        match self.core(cond)? {
-            Core::Compare { kind: Compare::Int { predicate, signedness: Signedness::Signed }, lhs, rhs } => match predicate {
-                Predicate::LessThan => self.check(*lhs, *rhs, false),
-                Predicate::LessThanOrEqual => self.check(*lhs, *rhs, true),
-                _ => None,
-            },
-            _ => None,
-        }
+        let Core::Compare { kind: Compare::Int { predicate, signedness: Signedness::Signed }, lhs, rhs } = self.core(cond)? else {
+            return None;
+        };
+        let inclusive = *predicate == Predicate::LessThanOrEqual;
+        if inclusive || *predicate == Predicate::LessThan { self.check(*lhs, *rhs, inclusive) } else { None }
     }
 
     fn check(&self, numbers: Value, bound: Value, inclusive: bool) -> Option<Check> {
@@ -172,11 +166,12 @@ impl ClampFinder<'_> {
     /// The number that all elements of an `i32` tile have.
     fn uniform(&self, value: Value) -> Option<Uniform> {
         let (elem, _) = self.function.body.ty(value).tile().filter(|(elem, _)| *elem == Elem::Scalar(Scalar::I32))?;
-        match self.core(value)? {
-            Core::Broadcast { x } if self.is_scalar(*x) => Some(Uniform::Scalar(*x)),
-            Core::Constant { value: Dense::Splat(bits) } => Some(Uniform::Constant(elem.carrier().sign_extend(*bits))),
-            _ => None,
+        let core = self.core(value)?;
+        if let Core::Broadcast { x } = core {
+            return self.is_scalar(*x).then_some(Uniform::Scalar(*x));
         }
+        let Core::Constant { value: Dense::Splat(bits) } = core else { return None };
+        Some(Uniform::Constant(elem.carrier().sign_extend(*bits)))
     }
 
     /// The span of an `i32` tile: the sum of an `iota`, constants that are not negative, and at most one scalar.
@@ -187,15 +182,14 @@ impl ClampFinder<'_> {
             None => {}
         }
         let (elem, shape) = self.function.body.ty(value).tile()?;
-        match self.core(value)? {
-            Core::Iota {} if elem == Elem::Scalar(Scalar::I32) => Some(Span { base: None, high: i64::from(shape[0]) - 1 }),
-            Core::Binary { kind: Binary::AddI { .. }, lhs, rhs } => {
-                let (left, right) = (self.span(*lhs)?, self.span(*rhs)?);
-                let base = left.base.xor(right.base).or(left.base);
-                (left.base.is_none() || right.base.is_none()).then_some(Span { base, high: left.high + right.high })
-            }
-            _ => None,
+        let core = self.core(value)?;
+        if matches!(core, Core::Iota {}) {
+            return (elem == Elem::Scalar(Scalar::I32)).then(|| Span { base: None, high: i64::from(shape[0]) - 1 });
         }
+        let Core::Binary { kind: Binary::AddI { .. }, lhs, rhs } = core else { return None };
+        let (left, right) = (self.span(*lhs)?, self.span(*rhs)?);
+        let has_one_base = left.base.is_none() || right.base.is_none();
+        has_one_base.then_some(Span { base: left.base.or(right.base), high: left.high + right.high })
     }
 
     fn is_scalar(&self, value: Value) -> bool {
@@ -257,7 +251,7 @@ fn duplicate(function: &mut Function, split: usize, clamps: &[Clamp]) {
     for block in [fast, slow] {
         body.append(block, Op::Core(Core::Yield { values: Vec::new() }), [], loc);
     }
-    body.append(entry, Op::Core(Core::If { cond, then, otherwise }), [], loc);
+    body.append(entry, Op::Core(Core::new_if(cond, [then, otherwise])), [], loc);
     body.blocks[entry].ops.push(end);
 }
 

@@ -48,7 +48,7 @@ impl<'a> ModuleReader<'a, '_> {
         Ok(Module { version, preview, producer, strings, types, constants, globals, functions, externs })
     }
 
-    /// Parses the comment with properties that the disassembly lacks, see [`super::header`].
+    /// Parses the comment with properties that the disassembly lacks, see [`crate::text::header`].
     fn parse_header(&mut self) -> Result<(Version, bool, Option<StringId>)> {
         const PREFIX: &str = "//!tileir ";
         let text = self.c.rest();
@@ -71,7 +71,7 @@ impl<'a> ModuleReader<'a, '_> {
         Ok((version, preview, producer))
     }
 
-    /// Skips a definition. [`DebugParser::new`] has found it, and its first use parses it.
+    /// Skips a definition. `DebugParser::new` has found it, and its first use parses it.
     fn skip_definition(&mut self) {
         let line_length = self.c.rest().find('\n').unwrap_or(self.c.rest().len());
         self.c.set_offset(self.c.at() + line_length);

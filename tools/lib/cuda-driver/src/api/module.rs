@@ -9,6 +9,7 @@ use crate::status::{Result, Status};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use target_info::Target;
 
 /// Attributes of a kernel (`CUfunction_attribute`).
 mod attribute {
@@ -153,11 +154,10 @@ fn write_occupancy(blocks: *mut c_int, handle: Handle, threads: c_int, dynamic_s
     const MAX_BLOCKS: c_int = 106;
     const MAX_THREADS: c_int = 39;
     const SHARED: c_int = 81;
-    /// Shared-memory bytes that the CUDA driver reserves for each CTA.
-    const RESERVED: usize = 1024;
     let by_threads =
         limit(MAX_THREADS) / usize::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Status::InvalidValue)?;
-    let by_shared = limit(SHARED) / (function.shared_bytes as usize + dynamic_shared_bytes + RESERVED);
+    let by_shared =
+        limit(SHARED) / (function.shared_bytes as usize + dynamic_shared_bytes + Target::RESERVED_SHARED_MEMORY as usize);
     write_to_client(blocks, limit(MAX_BLOCKS).min(by_threads).min(by_shared) as c_int)
 }
 
