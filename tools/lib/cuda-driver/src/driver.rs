@@ -1,13 +1,13 @@
 //! The state of the driver, and [`run_entry_point`], which runs the body of each entry point and reports its failure.
 
-use crate::allocations::{Allocations, HostRange, MemoryKind};
+use crate::allocations::{Allocations, MemoryKind};
 use crate::config::Config;
 use crate::device::Device;
 use crate::handle::Handle;
 use crate::handles::{Handles, Object, Stream};
 use crate::report::Report;
 use crate::status::{Failure, Result, Status, name_and_description};
-use std::cell::{Cell, RefCell};
+use crate::thread_state::{last_failure_text, set_last_failure};
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -43,17 +43,6 @@ pub(crate) struct Tables {
 
 /// The driver, or the reason why its initialisation failed.
 static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
-
-thread_local! {
-    /// The stack of current contexts.
-    pub(crate) static CONTEXTS: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
-    /// Memory of the host program that the client allowed the next launch of this thread to access.
-    pub(crate) static HOST_RANGES: RefCell<Vec<HostRange>> = const { RefCell::new(Vec::new()) };
-    /// The cause of the last failure of this thread, for `cuGetErrorString`.
-    static LAST_FAILURE: RefCell<Option<(c_int, CString)>> = const { RefCell::new(None) };
-    /// The capture mode of this thread. Only `cuThreadExchangeStreamCaptureMode` reads and sets the mode.
-    pub(crate) static CAPTURE_MODE: Cell<c_int> = const { Cell::new(0) };
-}
 
 /// Initialises the driver in the first call. Later calls return the result of the first call.
 pub(crate) fn initialise() -> Result<&'static Driver> {
@@ -169,11 +158,6 @@ impl Driver {
     }
 }
 
-/// Returns the current context of the thread.
-pub(crate) fn current_context() -> Option<Handle> {
-    CONTEXTS.with_borrow(|stack| stack.last().copied()).filter(|context| *context != 0)
-}
-
 /// Runs the body of an entry point, and returns the result code. Reports a panic, and a failure that has a message.
 pub(crate) fn run_entry_point(name: &str, body: impl FnOnce() -> Result<()>) -> c_int {
     // After a panic, the tables are still consistent, because each lock guards a complete update.
@@ -211,15 +195,12 @@ pub(crate) fn run_entry_point(name: &str, body: impl FnOnce() -> Result<()>) -> 
 fn remember_cause(code: c_int, message: &str) {
     let text = name_and_description(code).map_or_else(String::new, |(_, text)| text.to_string_lossy().into_owned());
     if let Ok(text) = CString::new(format!("{text}: {}", message.replace('\0', " "))) {
-        LAST_FAILURE.set(Some((code, text)));
+        set_last_failure(code, text);
     }
 }
 
 /// Returns the description of a result code. The text includes the cause if the last failure of this thread had this code. The text
 /// is valid until the next failure of the thread.
 pub(crate) fn error_text(code: c_int) -> Option<*const std::ffi::c_char> {
-    LAST_FAILURE.with_borrow(|last| match last {
-        Some((known, text)) if *known == code => Some(text.as_ptr()),
-        _ => name_and_description(code).map(|(_, text)| text.as_ptr()),
-    })
+    last_failure_text(code).or_else(|| name_and_description(code).map(|(_, text)| text.as_ptr()))
 }

@@ -33,4 +33,5 @@ mod launch;
 mod module;
 mod report;
 mod status;
+mod thread_state;
 mod work;

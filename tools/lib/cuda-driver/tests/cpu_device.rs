@@ -54,6 +54,9 @@ unsafe extern "C" {
     fn cuStreamWaitValue32_v2(stream: usize, address: u64, value: u32, flags: c_uint) -> c_int;
     fn cuStreamBatchMemOp_v2(stream: usize, count: c_uint, operations: *const [u64; 6], flags: c_uint) -> c_int;
     fn cuTexRefCreate() -> c_int;
+    fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) -> c_int;
+    fn cuCtxGetCurrent(context: *mut usize) -> c_int;
+    fn cuCtxSetCurrent(context: usize) -> c_int;
     fn tileworksAllowHostMemory(address: u64, bytes: u64, name: *const c_char, read_only: c_int) -> c_int;
     fn tileworksForgetHostMemory() -> c_int;
     fn tileworksSetHostMemoryFinder(finder: Option<unsafe extern "C" fn(u64, *mut u64, *mut u64) -> c_int>) -> c_int;
@@ -413,6 +416,48 @@ fn threads_launch_in_turns() {
     assert_eq!(read(memory, 1024), [1 << 20; 1024]);
     // SAFETY: plain numbers.
     assert_eq!(unsafe { cuMemFree_v2(memory) }, 0);
+}
+
+/// A client that calls the driver when its thread ends. The driver's own values of the thread may then be destroyed.
+#[test]
+fn destructors_of_an_ended_thread_call_the_driver() {
+    static RESULTS: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
+    struct Client {
+        memory: u64,
+        context: usize,
+    }
+    impl Drop for Client {
+        fn drop(&mut self) {
+            let mut current = 0;
+            // SAFETY: the pointer is valid; the second release of the memory is an error that the driver reports.
+            let results = unsafe {
+                [
+                    cuCtxGetCurrent(&mut current),
+                    c_int::from(current != self.context),
+                    cuCtxSetCurrent(self.context),
+                    cuMemFree_v2(self.memory),
+                    cuMemFree_v2(self.memory),
+                ]
+            };
+            RESULTS.lock().unwrap().extend(results);
+        }
+    }
+    thread_local! {
+        static CLIENT: std::cell::RefCell<Option<Client>> = const { std::cell::RefCell::new(None) };
+    }
+    let _turn = lock_driver();
+    let mut context = 0;
+    // SAFETY: the pointer is valid.
+    assert_eq!(unsafe { cuDevicePrimaryCtxRetain(&mut context, 0) }, 0);
+    std::thread::spawn(move || {
+        // The client's value is initialised first and therefore destroyed after the driver's.
+        CLIENT.set(Some(Client { memory: allocate(64), context }));
+        // SAFETY: the handle is a context; releasing address 1 is an error that the driver stores for the thread.
+        unsafe { assert_eq!((cuCtxSetCurrent(context), cuMemFree_v2(1)), (0, INVALID_VALUE)) };
+    })
+    .join()
+    .unwrap();
+    assert_eq!(*RESULTS.lock().unwrap(), [0, 0, 0, 0, INVALID_VALUE]);
 }
 
 #[test]

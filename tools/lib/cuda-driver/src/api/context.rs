@@ -1,10 +1,11 @@
 //! Entry points for contexts. All contexts share the memory and the modules of the device.
 
 use super::{entry_points, write_optional_to_client, write_to_client};
-use crate::driver::{CONTEXTS, current_context, driver};
+use crate::driver::driver;
 use crate::handle::Handle;
 use crate::handles::Object;
 use crate::status::{Result, Status};
+use crate::thread_state::{current_context, pop_context, push_context};
 use std::ffi::{c_int, c_uint, c_void};
 
 /// Checks that a handle is the handle of a context.
@@ -27,7 +28,7 @@ fn create_context(context: *mut Handle, device: c_int) -> Result<()> {
         return Err(Status::InvalidDevice.into());
     }
     let handle = driver()?.tables().handles.add(Object::Context { created_by_client: true });
-    CONTEXTS.with_borrow_mut(|stack| stack.push(handle));
+    push_context(handle)?;
     write_to_client(context, handle)
 }
 
@@ -47,17 +48,18 @@ entry_points! {
     fn cuCtxDestroy_v2(context: Handle) {
         let is_created = |object: &Object| matches!(object, Object::Context { created_by_client: true });
         driver()?.tables().handles.remove(context, is_created).map_err(|_| Status::InvalidContext)?;
-        CONTEXTS.with_borrow_mut(|stack| stack.pop_if(|top| *top == context));
+        if current_context() == Some(context) {
+            pop_context();
+        }
         Ok(())
     }
     fn cuCtxPushCurrent_v2(context: Handle) {
         check_context(context)?;
-        CONTEXTS.with_borrow_mut(|stack| stack.push(context));
-        Ok(())
+        push_context(context)
     }
     fn cuCtxPopCurrent_v2(context: *mut Handle) {
         driver()?;
-        let top = CONTEXTS.with_borrow_mut(Vec::pop).ok_or(Status::InvalidContext)?;
+        let top = pop_context().ok_or(Status::InvalidContext)?;
         write_optional_to_client(context, top);
         Ok(())
     }
@@ -65,11 +67,8 @@ entry_points! {
         if context != 0 {
             check_context(context)?;
         }
-        CONTEXTS.with_borrow_mut(|stack| {
-            stack.pop();
-            stack.extend((context != 0).then_some(context));
-        });
-        Ok(())
+        pop_context();
+        if context == 0 { Ok(()) } else { push_context(context) }
     }
     fn cuCtxGetCurrent(context: *mut Handle) {
         driver()?;

@@ -2,8 +2,9 @@
 
 use super::{entry_points, read_text_from_client};
 use crate::allocations::HostRange;
-use crate::driver::{HOST_RANGES, driver};
+use crate::driver::driver;
 use crate::status::Status;
+use crate::thread_state::with_host_ranges;
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, PoisonError};
 
@@ -41,7 +42,7 @@ entry_points! {
             return Err(Status::InvalidValue.into());
         }
         let name = if name.is_null() { format!("host memory at {address:#x}") } else { read_text_from_client(name)? };
-        HOST_RANGES.with_borrow_mut(|ranges| {
+        with_host_ranges(|ranges| {
             let range = HostRange { address, size: bytes, name, read_only: read_only != 0 };
             if ranges.len() < MAX_HOST_RANGES && !ranges.contains(&range) {
                 ranges.push(range);
@@ -51,7 +52,7 @@ entry_points! {
     }
     /// Withdraws the permissions of `tileworksAllowHostMemory` that no launch of this thread has used yet.
     fn tileworksForgetHostMemory() {
-        HOST_RANGES.take();
+        with_host_ranges(Vec::clear);
         Ok(())
     }
 }

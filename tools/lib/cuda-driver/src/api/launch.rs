@@ -3,12 +3,13 @@
 use super::extension::find_host_memory;
 use super::{entry_points, read_from_client, read_list_from_client};
 use crate::allocations::HostRange;
-use crate::driver::{Driver, HOST_RANGES, driver};
+use crate::driver::{Driver, driver};
 use crate::execution::issue;
 use crate::handle::Handle;
 use crate::launch::copy_params;
 use crate::module::Function;
 use crate::status::{Result, Status};
+use crate::thread_state::with_host_ranges;
 use crate::work::{Launch, Work};
 use std::ffi::{c_uint, c_void};
 
@@ -47,7 +48,7 @@ pub(super) struct LaunchShape {
 }
 
 /// Returns a launch with copies of its parameters, after a check of its configuration. Moves the memory ranges that the client
-/// allowed for this launch from `HOST_RANGES` to the launch.
+/// allowed for this launch to the launch.
 pub(super) fn prepare_launch(
     kernel: Handle,
     shape: LaunchShape,
@@ -58,7 +59,7 @@ pub(super) fn prepare_launch(
     let function = driver.tables().handles.function(kernel)?.clone();
     let param_data = copy_params(&function, params, extra)?;
     let LaunchShape { grid, block, dynamic_shared_bytes, cluster } = shape;
-    let mut host_ranges = HOST_RANGES.take();
+    let mut host_ranges = with_host_ranges(std::mem::take);
     add_host_memory_of_params(driver, &function, &param_data, &mut host_ranges);
     let launch = Launch { function, grid, block, dynamic_shared_bytes, cluster, param_data, host_ranges };
     launch.check_config(driver)?;

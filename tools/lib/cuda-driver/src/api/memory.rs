@@ -42,7 +42,7 @@ const READ_WRITE: u32 = 3;
 fn pointer_attribute(driver: &Driver, attribute: c_int, pointer: u64) -> Result<AttributeValue> {
     use attribute::*;
     let tables = driver.tables();
-    let host = crate::driver::HOST_RANGES.with_borrow(|host| {
+    let host = crate::thread_state::with_host_ranges(|host| {
         host.iter().find(|range| pointer.wrapping_sub(range.address) < range.size).map(|range| (range.address, range.size))
     });
     let (start, size, serial, kind) = match (tables.allocations.find(pointer), host) {

@@ -1,12 +1,13 @@
 //! Entry points for streams and their capture into graphs.
 
 use super::{entry_points, read_from_client, write_optional_to_client, write_to_client};
-use crate::driver::{CAPTURE_MODE, Driver, driver};
+use crate::driver::{Driver, driver};
 use crate::execution::issue;
 use crate::graph::Graph;
 use crate::handle::Handle;
 use crate::handles::{Capture, Object, Stream};
 use crate::status::{Result, Status};
+use crate::thread_state::CAPTURE_MODE;
 use crate::work::{HostFunction, Work};
 use std::ffi::{c_int, c_uint, c_void};
 
