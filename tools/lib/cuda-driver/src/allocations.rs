@@ -36,6 +36,8 @@ pub(crate) enum MemoryKind {
     Managed,
     /// Memory of the host program, registered by address.
     Registered,
+    /// A variable of a module.
+    Variable,
 }
 
 /// An allocation, or registered memory of the host program.
@@ -46,6 +48,8 @@ pub(crate) struct Allocation {
     pub(crate) kind: MemoryKind,
     /// The number of the allocation, counted from 1. Messages name the allocation by this number.
     pub(crate) serial: u64,
+    /// The name of a variable. `None` for memory of other kinds.
+    variable: Option<String>,
     read_only: bool,
     /// The bytes that the client or a kernel has written. `None` if all bytes count as written.
     written_ranges: Option<Ranges>,
@@ -56,7 +60,10 @@ impl Allocation {
         self.address + self.size
     }
     fn name(&self) -> String {
-        format!("allocation {}", self.serial)
+        match &self.variable {
+            Some(name) => format!("variable {name}"),
+            None => format!("allocation {}", self.serial),
+        }
     }
 }
 
@@ -107,9 +114,25 @@ impl Allocations {
         self.allocation_count += 1;
         self.used += size;
         let written_ranges = (self.tracks_writes && kind == MemoryKind::Device).then(Ranges::new);
-        self.live
-            .insert(address, Allocation { address, size, kind, serial: self.allocation_count, read_only: false, written_ranges });
+        let serial = self.allocation_count;
+        self.live.insert(address, Allocation { address, size, kind, serial, variable: None, read_only: false, written_ranges });
         Ok(address)
+    }
+
+    /// Allocates memory for a variable of a module and stores its initial contents. Kernels cannot write a constant variable.
+    pub(crate) fn allocate_variable(&mut self, name: &str, data: &[u8], constant: bool, capacity: u64) -> Result<u64> {
+        let address = self.allocate(data.len() as u64, MemoryKind::Variable, capacity)?;
+        self.set_variable_data(address, data);
+        let allocation = self.live.get_mut(&address).expect("just allocated");
+        (allocation.variable, allocation.read_only) = (Some(name.into()), constant);
+        Ok(address)
+    }
+
+    /// Stores the contents of the variable that [`allocate_variable`](Self::allocate_variable) placed at `address`.
+    pub(crate) fn set_variable_data(&mut self, address: u64, data: &[u8]) {
+        assert!(self.live.get(&address).is_some_and(|found| found.size == data.len() as u64), "the size of a variable is constant");
+        // SAFETY: the pages of the allocation are mapped, and no launch knows the address of a module that is not yet loaded.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), address as usize as *mut u8, data.len()) };
     }
 
     /// Maps pages after the previous allocation, and returns their address. Skips addresses that already have a mapping, up to 64
@@ -169,7 +192,7 @@ impl Allocations {
     fn no_allocation(&self, address: u64) -> Failure {
         let freed = self.recently_freed.iter().rev().find(|freed| freed.address == address);
         Status::InvalidValue.because(match freed {
-            Some(freed) => format!("the memory at {address:#x}, allocation {}, has been freed", freed.serial),
+            Some(freed) => format!("the memory at {address:#x}, {}, has been freed", freed.name()),
             None => format!("no allocation starts at {address:#x}"),
         })
     }
@@ -182,8 +205,8 @@ impl Allocations {
         }
         self.allocation_count += 1;
         let serial = self.allocation_count;
-        self.live
-            .insert(address, Allocation { address, size, kind: MemoryKind::Registered, serial, read_only, written_ranges: None });
+        let kind = MemoryKind::Registered;
+        self.live.insert(address, Allocation { address, size, kind, serial, variable: None, read_only, written_ranges: None });
         Ok(())
     }
 
@@ -206,16 +229,14 @@ impl Allocations {
         match self.find(address) {
             Some(found) if address.checked_add(bytes).is_some_and(|end| end <= found.end()) => Ok(()),
             Some(found) => Err(Status::InvalidValue.because(format!(
-                "{bytes} bytes at byte {} of allocation {}, whose size is {}",
+                "{bytes} bytes at byte {} of {}, whose size is {}",
                 address - found.address,
-                found.serial,
+                found.name(),
                 found.size
             ))),
             None if bytes == 0 => Ok(()),
             None => Err(match self.recently_freed.iter().rev().find(|freed| (freed.address..freed.end()).contains(&address)) {
-                Some(freed) => {
-                    Status::InvalidValue.because(format!("{bytes} bytes in allocation {}, which has been freed", freed.serial))
-                }
+                Some(freed) => Status::InvalidValue.because(format!("{bytes} bytes in {}, which has been freed", freed.name())),
                 None => Status::InvalidValue.because(format!("no allocation contains address {address:#x}")),
             }),
         }
@@ -240,7 +261,7 @@ impl Allocations {
         // An access to freed memory is outside all other segments. The message of the fault names the nearest segment. An empty
         // segment at the address of the freed memory therefore makes the message name the freed allocation.
         let freed = self.freed_outside(&all).map(|freed| Segment {
-            name: format!("allocation {} of {} bytes, which has been freed", freed.serial, freed.size),
+            name: format!("{} of {} bytes, which has been freed", freed.name(), freed.size),
             address: freed.address,
             contents: Contents::default(),
             constant: false,

@@ -118,6 +118,7 @@ impl Launch {
             arguments,
             uninitialised_segments: BTreeSet::new(),
             uninitialised_ranges,
+            global_addresses: self.function.library.variables.addresses(),
         };
         let run_options = RunOptions { max_ops: u64::MAX, seed: 0, checks: config.checks.clone(), deadline: self.deadline(driver) };
         let run = || kernel.run_on(memory, &request, run_options, &mut print_output, &mut NoopObserver);
@@ -158,7 +159,10 @@ impl Launch {
             mode: ExecutionMode::Full,
         };
         let mut global = driver.tables().allocations.simulator_memory(&self.host_ranges);
-        for variable in &program.globals {
+        // Device memory contains the variables of the module. Variables of functions start with their initial contents.
+        let is_in_device_memory =
+            |name: &str, address| library.variables.find(name).is_some_and(|placed| placed.address == address);
+        for variable in program.globals.iter().filter(|variable| !is_in_device_memory(&variable.name, variable.address)) {
             global.add(&format!("variable {}", variable.name), variable.address, variable.data.clone());
         }
         let mut machine = Machine::new(&program, options, self.grid, params, global);

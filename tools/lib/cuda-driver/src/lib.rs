@@ -34,4 +34,5 @@ mod module;
 mod report;
 mod status;
 mod thread_state;
+mod variables;
 mod work;

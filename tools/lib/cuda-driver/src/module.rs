@@ -2,6 +2,7 @@
 
 use crate::config::Stage;
 use crate::status::{Failure, Result, Status};
+use crate::variables::Variables;
 use base::diag::{Diagnostic, Style};
 use base::envelope::{Sniffed, sniff};
 use common::launch::ParamType;
@@ -27,6 +28,7 @@ const MAX_DECODED: usize = 64;
 pub(crate) struct Library {
     pub(crate) source: Source,
     pub(crate) kernels: Vec<String>,
+    pub(crate) variables: Variables,
     /// The cache of decoded PTX kernels.
     decoded_kernels: Mutex<BTreeMap<DecodedKey, Arc<Program>>>,
 }
@@ -89,12 +91,17 @@ impl Library {
         if is_ptx(&file) { Library::from_ptx(file, name) } else { Library::from_program(file, name) }
     }
 
+    /// Returns a library whose variables are not yet allocated.
+    fn new(source: Source, kernels: Vec<String>) -> Library {
+        Library { source, kernels, variables: Variables::default(), decoded_kernels: Mutex::default() }
+    }
+
     /// Loads Tile IR or a stage file.
     fn from_program(file: &[u8], name: &str) -> Result<Library> {
         let producer = concat!("cuda-driver ", env!("CARGO_PKG_VERSION"));
         let input = ProgramFile::open(file, name, producer).map_err(|error| failure_from(Status::InvalidImage, &error))?;
         let kernels = input.kernel_names().into_iter().map(str::to_string).collect();
-        Ok(Library { source: Source::Program(Box::new(input)), kernels, decoded_kernels: Mutex::default() })
+        Ok(Library::new(Source::Program(Box::new(input)), kernels))
     }
 
     /// Loads PTX. Its kernels are the entries with a body.
@@ -106,7 +113,7 @@ impl Library {
         });
         let kernels = kernels.collect();
         let text = text.to_string();
-        Ok(Library { source: Source::Ptx { module: Box::new(module), text }, kernels, decoded_kernels: Mutex::default() })
+        Ok(Library::new(Source::Ptx { module: Box::new(module), text }, kernels))
     }
 
     /// Returns the kernel with this name.
@@ -156,10 +163,11 @@ impl Library {
             return Ok(program.clone());
         }
         let sizes = simulator::LaunchSizes { block, dynamic_shared: Some(dynamic_shared_bytes) };
-        let program = simulator::decode(module, Some(name), sizes).map_err(|fault| {
-            let diagnostic = fault.diagnostic("the module's PTX", text);
-            failure_from(crate::status::status_of_fault(&diagnostic), &diagnostic)
-        })?;
+        let program =
+            simulator::decode_with_variables(module, Some(name), sizes, &self.variables.addresses()).map_err(|fault| {
+                let diagnostic = fault.diagnostic("the module's PTX", text);
+                failure_from(crate::status::status_of_fault(&diagnostic), &diagnostic)
+            })?;
         if decoded.len() >= MAX_DECODED {
             decoded.clear();
         }

@@ -28,6 +28,7 @@ unsafe extern "C" {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int;
     fn cuModuleLoadData(module: *mut usize, image: *const c_void) -> c_int;
     fn cuModuleUnload(module: usize) -> c_int;
+    fn cuModuleGetGlobal_v2(pointer: *mut u64, bytes: *mut usize, module: usize, name: *const c_char) -> c_int;
     fn cuModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) -> c_int;
     fn cuLaunchKernel(
         function: usize,
@@ -458,6 +459,69 @@ fn destructors_of_an_ended_thread_call_the_driver() {
     .join()
     .unwrap();
     assert_eq!(*RESULTS.lock().unwrap(), [0, 0, 0, 0, INVALID_VALUE]);
+}
+
+/// A kernel that adds 1 to the variable `counter` and stores the old value.
+const COUNTER_PTX: &CStr = c"
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .global .align 4 .u32 counter = 5;
+.visible .global .align 8 .u64 place = counter;
+.visible .entry count(.param .u64 out)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %d<3>;
+    ld.param.u64 %d0, [out];
+    ld.global.u64 %d1, [place];
+    ld.global.u32 %r0, [%d1];
+    add.u32 %r1, %r0, 1;
+    st.global.u32 [counter], %r1;
+    st.global.u32 [%d0], %r0;
+    ret;
+}
+";
+const COUNTER_TILE: &str = "
+global @counter alignment = 4 <i32: 5> : tile<1xi32>
+entry @count(%out: tile<ptr<i32>>) {
+  %start = make_token : token
+  %counter = get_global @counter : tile<ptr<i32>>
+  %old, %loaded = load_ptr_tko weak %counter token=%start : tile<ptr<i32>> -> tile<i32>, token
+  %one = constant <i32: 1> : tile<i32>
+  %new = addi %old, %one : tile<i32>
+  %stored = store_ptr_tko weak %counter, %new token=%loaded : tile<ptr<i32>>, tile<i32> -> token
+  %copied = store_ptr_tko weak %out, %old token=%stored : tile<ptr<i32>>, tile<i32> -> token
+  return
+}
+";
+
+#[test]
+fn variables_of_a_module_persist_between_launches() {
+    let _turn = lock_driver();
+    let tile_module = cubin::program::cpu_module(&[COUNTER_TILE.as_bytes()]);
+    for image in [COUNTER_PTX.as_ptr().cast(), tile_module.as_ptr().cast()] {
+        let (module, other) = (load(image).unwrap(), load(image).unwrap());
+        let out = allocate(4);
+        let count = |module| {
+            assert_eq!(launch(function(module, c"count"), 1, 1, 0, out, 0), 0);
+            read(out, 1)[0]
+        };
+        assert_eq!([count(module), count(module), count(other)], [5, 6, 5]);
+        let (mut address, mut bytes) = (0, 0);
+        // SAFETY: the output pointers are valid and the names end with a NUL.
+        unsafe {
+            assert_eq!(cuModuleGetGlobal_v2(&mut address, &mut bytes, module, c"counter".as_ptr()), 0);
+            assert_eq!(cuModuleGetGlobal_v2(null_mut(), &mut bytes, module, c"table".as_ptr()), NOT_FOUND);
+        }
+        assert_eq!((bytes, read(address, 1)[0]), (4, 7));
+        write(address, &[100]);
+        assert_eq!([count(module), count(module), count(other)], [100, 101, 6]);
+        // SAFETY: plain numbers; a variable is no allocation of the client.
+        unsafe {
+            assert_eq!(cuMemFree_v2(address), INVALID_VALUE);
+            assert_eq!((cuModuleUnload(module), cuModuleUnload(other), cuMemFree_v2(out)), (0, 0, 0));
+        }
+    }
 }
 
 #[test]

@@ -97,6 +97,16 @@ impl ProgramFile {
         }
     }
 
+    /// Returns the global variables.
+    pub fn globals(&self) -> Vec<GlobalData> {
+        match self {
+            ProgramFile::Tile(file) => tile_globals(&file.payload).collect(),
+            ProgramFile::Aa(file) => core_globals(&file.payload.globals).collect(),
+            ProgramFile::As(file) => core_globals(&file.payload.globals).collect(),
+            ProgramFile::Sched(file) => core_globals(&file.payload.globals).collect(),
+        }
+    }
+
     /// Returns the target of the file. `.tile` and `.aa` files have no target.
     pub fn target(&self) -> Option<Target> {
         match self {
@@ -215,7 +225,7 @@ impl Kernel<'_> {
         match self.input {
             ProgramFile::Tile(file) => {
                 let function = &file.payload.functions[self.index];
-                let globals = place_globals(tile_globals(&file.payload), &mut memory);
+                let globals = place_globals(tile_globals(&file.payload), &mut memory, request);
                 let program = TileProgram::new(&file.payload, function, &file.envelope.debug, globals);
                 run(
                     &program,
@@ -231,7 +241,7 @@ impl Kernel<'_> {
             }
             ProgramFile::Aa(file) => {
                 let function = &file.payload.functions[self.index];
-                let globals = place_globals(core_globals(&file.payload.globals), &mut memory);
+                let globals = place_globals(core_globals(&file.payload.globals), &mut memory, request);
                 let program = AaProgram::new(function, &file.envelope.debug, globals);
                 run(
                     &program,
@@ -246,12 +256,12 @@ impl Kernel<'_> {
                 )
             }
             ProgramFile::As(file) => {
-                let globals = place_globals(core_globals(&file.payload.globals), &mut memory);
+                let globals = place_globals(core_globals(&file.payload.globals), &mut memory, request);
                 let source = exec_as::source_function(&file.payload, &file.payload.functions[self.index], &file.envelope.debug);
                 self.run_distributed(source, globals, memory, request, run_options, print, observer)
             }
             ProgramFile::Sched(file) => {
-                let globals = place_globals(core_globals(&file.payload.globals), &mut memory);
+                let globals = place_globals(core_globals(&file.payload.globals), &mut memory, request);
                 let phase = Phase::from_envelope(&file.envelope).expect("the verifier guarantees that the phase is known");
                 let source =
                     exec_sched::source_function(&file.payload, &file.payload.functions[self.index], phase, &file.envelope.debug);
@@ -278,11 +288,12 @@ impl Kernel<'_> {
 }
 
 /// A global variable with its initial bytes.
-struct GlobalData {
-    name: String,
-    data: Vec<u8>,
-    align: u64,
-    constant: bool,
+pub struct GlobalData {
+    pub name: String,
+    pub data: Vec<u8>,
+    pub align: u64,
+    /// Whether kernels only read the variable.
+    pub constant: bool,
 }
 
 /// Returns the globals of `.aa`, `.as` or `.sched`.
@@ -307,11 +318,14 @@ fn tile_globals(module: &tileir::Module) -> impl Iterator<Item = GlobalData> {
     })
 }
 
-/// Allocates globals in memory. Returns their addresses.
-fn place_globals(globals: impl Iterator<Item = GlobalData>, memory: &mut Memory) -> BTreeMap<String, u64> {
+/// Allocates the globals that are not in memory yet. Returns the addresses of all globals.
+fn place_globals(globals: impl Iterator<Item = GlobalData>, memory: &mut Memory, request: &LaunchRequest) -> BTreeMap<String, u64> {
     let mut next_free = GLOBALS_BASE;
-    let mut addresses = BTreeMap::new();
+    let mut addresses = request.global_addresses.clone();
     for GlobalData { name, data, align, constant } in globals {
+        if addresses.contains_key(&name) {
+            continue;
+        }
         let address = next_free.next_multiple_of(align.clamp(16, 1 << 20).next_power_of_two());
         next_free = address + data.len() as u64 + 1;
         memory.add(Segment { name: format!("@{name}"), address, contents: data.into(), constant });

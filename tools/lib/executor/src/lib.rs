@@ -44,7 +44,7 @@ mod value;
 
 pub use check::{Check, Finding};
 pub use exec::BlockPosition;
-pub use input::{Kernel, ProgramFile};
+pub use input::{GlobalData, Kernel, ProgramFile};
 pub use listing::{Listing, ListingRow};
 pub use memory::{Memory, Segment};
 pub use observe::{Moment, NoopObserver, Observer};

@@ -12,7 +12,7 @@ use base::Region;
 use base::diag::{Diagnostic, Result};
 use common::launch::Call;
 use core_dialect::tile::Elem;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// A launch on memory that the caller provides.
@@ -27,6 +27,8 @@ pub struct LaunchRequest {
     pub uninitialised_segments: BTreeSet<String>,
     /// The address ranges of other segments that are uninitialised before the run, each with its start and its end.
     pub uninitialised_ranges: Vec<(u64, u64)>,
+    /// The addresses of globals that are already in memory, by name. The run adds the other globals with their initial values.
+    pub global_addresses: BTreeMap<String, u64>,
 }
 
 impl LaunchRequest {
@@ -39,6 +41,7 @@ impl LaunchRequest {
             arguments: call.values.clone(),
             uninitialised_segments,
             uninitialised_ranges: Vec::new(),
+            global_addresses: BTreeMap::new(),
         }
     }
 }

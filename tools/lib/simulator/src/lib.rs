@@ -52,7 +52,7 @@ mod tmem_accesses;
 mod tmem_happens_before;
 mod warp;
 
-pub use decode::{LaunchSizes, decode};
+pub use decode::{LaunchSizes, VariableAddresses, decode, decode_with_variables, module_variables};
 pub use fault::{Fault, Result};
 pub use lanes::{LaneFn, Lanes, WARP_SIZE};
 pub use machine::{Delivery, ExecutionMode, Machine, Options, Races};

@@ -6,9 +6,10 @@ use crate::handle::Handle;
 use crate::handles::Object;
 use crate::module::{Function, Library, read_image};
 use crate::status::{Result, Status};
+use crate::variables::Variables;
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use target_info::Target;
 
 /// Attributes of a kernel (`CUfunction_attribute`).
@@ -27,8 +28,10 @@ mod attribute {
 /// Loads a module or library from an image.
 fn load_image(handle: *mut Handle, image: &[u8], name: &str) -> Result<()> {
     let driver = driver()?;
-    let library = Library::load(image, name, driver.config.stage)?;
-    write_to_client(handle, driver.tables().handles.add(Object::Library(Arc::new(library))))
+    let mut library = Library::load(image, name, driver.config.stage)?;
+    let mut tables = driver.tables();
+    library.variables = Variables::allocate(&library.source, &mut tables.allocations, driver.device.memory_bytes)?;
+    write_to_client(handle, tables.handles.add(Object::Library(Arc::new(library))))
 }
 
 /// Loads a module or library from the image in a file.
@@ -40,10 +43,14 @@ fn load_file(handle: *mut Handle, path: *const c_char) -> Result<()> {
 
 /// Removes a module or library, and the handles of its kernels.
 fn unload(library: Handle) -> Result<()> {
-    let mut tables = driver()?.tables();
+    let driver = driver()?;
+    // A running launch can access the variables, so their memory is freed after it.
+    let _locked = driver.execution_lock.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tables = driver.tables();
     let Object::Library(gone) = tables.handles.remove(library, |object| matches!(object, Object::Library(_)))? else {
         return Ok(());
     };
+    gone.variables.free(&mut tables.allocations);
     tables.handles.retain(|object| !matches!(object, Object::Function(function) if Arc::ptr_eq(&function.library, &gone)));
     Ok(())
 }
@@ -139,10 +146,19 @@ fn write_kernels(kernels: *mut Handle, count: c_uint, library: Handle) -> Result
     Ok(())
 }
 
-/// Fails a query of a variable of a module, because the driver has no variables.
-fn refuse_variable(library: Handle, name: *const c_char) -> Result<()> {
+/// Writes the address and the size of a variable of a module. Each of the two pointers may be null.
+fn write_variable(pointer: *mut u64, bytes: *mut usize, library: Handle, name: *const c_char) -> Result<()> {
+    let library = driver()?.tables().handles.library(library)?.clone();
+    let variable = library.variables.require(&read_text_from_client(name)?)?;
+    write_optional_to_client(pointer, variable.address);
+    write_optional_to_client(bytes, variable.bytes as usize);
+    Ok(())
+}
+
+/// Fails a query of a managed variable, because no module has one.
+fn refuse_managed_variable(library: Handle, name: *const c_char) -> Result<()> {
     driver()?.tables().handles.library(library)?;
-    Err(Status::NotFound.because(format!("'{}': variables of modules are not supported", read_text_from_client(name)?)))
+    Err(Status::NotFound.because(format!("'{}': managed variables of modules are not supported", read_text_from_client(name)?)))
 }
 
 /// Writes the number of CTAs of a kernel that can be resident on an SM at a time. The limits are the CTAs, threads and shared
@@ -186,8 +202,8 @@ entry_points! {
     fn cuModuleEnumerateFunctions(functions: *mut Handle, number: c_uint, module: Handle) {
         write_kernels(functions, number, module)
     }
-    fn cuModuleGetGlobal_v2(_pointer: *mut u64, _bytes: *mut usize, module: Handle, name: *const c_char) {
-        refuse_variable(module, name)
+    fn cuModuleGetGlobal_v2(pointer: *mut u64, bytes: *mut usize, module: Handle, name: *const c_char) {
+        write_variable(pointer, bytes, module, name)
     }
     fn cuModuleGetLoadingMode(mode: *mut c_int) {
         const EAGER: c_int = 1;
@@ -209,11 +225,11 @@ entry_points! {
         driver()?.tables().handles.library(library)?;
         write_to_client(module, library)
     }
-    fn cuLibraryGetGlobal(_pointer: *mut u64, _bytes: *mut usize, library: Handle, name: *const c_char) {
-        refuse_variable(library, name)
+    fn cuLibraryGetGlobal(pointer: *mut u64, bytes: *mut usize, library: Handle, name: *const c_char) {
+        write_variable(pointer, bytes, library, name)
     }
     fn cuLibraryGetManaged(_pointer: *mut u64, _bytes: *mut usize, library: Handle, name: *const c_char) {
-        refuse_variable(library, name)
+        refuse_managed_variable(library, name)
     }
     fn cuLibraryGetKernelCount(number: *mut c_uint, library: Handle) {
         write_kernel_count(number, library)

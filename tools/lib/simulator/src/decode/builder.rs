@@ -43,6 +43,9 @@ pub struct LaunchSizes {
     pub dynamic_shared: Option<u32>,
 }
 
+/// The addresses of variables of the module that the caller has in memory, by name.
+pub type VariableAddresses = BTreeMap<String, u64>;
+
 /// The declared entity to which a name of the PTX text refers.
 #[derive(Clone, Debug)]
 enum Binding {
@@ -87,8 +90,6 @@ pub(super) struct Scope {
 
 /// A program under construction.
 pub(super) struct Builder<'m> {
-    /// The kernel to decode.
-    function: &'m Function,
     /// The functions of the module, by name.
     functions: HashMap<&'m str, &'m Function>,
     /// The open scopes, outermost first. The first scope has the names of the module.
@@ -122,6 +123,9 @@ pub(super) struct Builder<'m> {
     shared_bytes: u64,
     local_bytes: u64,
     globals: Vec<GlobalVariable>,
+    /// The end of the last variable in `globals` whose address the builder selected.
+    globals_end: u64,
+    variable_addresses: &'m VariableAddresses,
     sizes: LaunchSizes,
     /// The end labels of the functions that the decoder is inlining, outermost call first.
     inlined_ends: Vec<u32>,
@@ -129,9 +133,23 @@ pub(super) struct Builder<'m> {
 
 impl<'m> Builder<'m> {
     /// Returns a builder with the declared variables of the module and the parameters of a kernel.
-    pub(super) fn new(module: &'m Module, function: &'m Function, sizes: LaunchSizes) -> Result<Self> {
+    pub(super) fn new(
+        module: &'m Module,
+        function: &'m Function,
+        sizes: LaunchSizes,
+        addresses: &'m VariableAddresses,
+    ) -> Result<Self> {
+        let mut builder = Builder::of_module(module, sizes, addresses)?;
+        builder.scopes.push(Scope::default());
+        for param in &function.params {
+            builder.declare_param(param)?;
+        }
+        Ok(builder)
+    }
+
+    /// Returns a builder with the declared variables of the module.
+    pub(super) fn of_module(module: &'m Module, sizes: LaunchSizes, variable_addresses: &'m VariableAddresses) -> Result<Self> {
         let mut builder = Builder {
-            function,
             functions: HashMap::new(),
             scopes: vec![Scope::default()],
             labels: Vec::new(),
@@ -153,6 +171,8 @@ impl<'m> Builder<'m> {
             shared_bytes: u64::from(SHARED_START) + u64::from(sizes.dynamic_shared.unwrap_or(0)),
             local_bytes: 0,
             globals: Vec::new(),
+            globals_end: GLOBALS_BASE,
+            variable_addresses,
             sizes,
             inlined_ends: Vec::new(),
         };
@@ -173,15 +193,16 @@ impl<'m> Builder<'m> {
         for variable in initialised {
             builder.initialise_variable(variable)?;
         }
-        builder.scopes.push(Scope::default());
-        for param in &function.params {
-            builder.declare_param(param)?;
-        }
         Ok(builder)
     }
 
-    /// Resolves the labels and returns the program.
-    pub(super) fn finish(mut self) -> Result<Program> {
+    /// Returns the declared variables in global and constant memory.
+    pub(super) fn into_variables(self) -> Vec<GlobalVariable> {
+        self.globals
+    }
+
+    /// Resolves the labels and returns the program of this kernel.
+    pub(super) fn finish(mut self, function: &Function) -> Result<Program> {
         let mut targets = Vec::new();
         for (name, place) in &self.labels {
             targets.push(place.ok_or_else(|| Fault::new("SIM002", format!("label '{name}' is not defined")))?);
@@ -194,14 +215,14 @@ impl<'m> Builder<'m> {
             }
         }
         let dims = |name: &str| -> Option<[u32; 3]> {
-            let values = self.function.directive(name)?;
+            let values = function.directive(name)?;
             let at = |index: usize| values.get(index).map_or(1, |&value| value.clamp(0, i64::from(u32::MAX)) as u32);
             Some([at(0), at(1), at(2)])
         };
         let volume = |dims: [u32; 3]| dims.iter().try_fold(1u32, |product, &dim| product.checked_mul(dim)).unwrap_or(0);
         let block = match (dims("reqntid"), self.sizes.block) {
             (Some(required), Some(block)) if required != block => {
-                let message = format!("'{}' requires CTAs of {required:?} threads, not {block:?}", self.function.name);
+                let message = format!("'{}' requires CTAs of {required:?} threads, not {block:?}", function.name);
                 return Err(Fault::new("SIM002", message));
             }
             (required, block) => required.or(block).or(dims("maxntid")).unwrap_or([128, 1, 1]),
@@ -214,7 +235,7 @@ impl<'m> Builder<'m> {
             return Err(Fault::new("SIM002", format!("a cluster of {cluster:?} CTAs")));
         }
         Ok(Program {
-            entry: self.function.name.clone(),
+            entry: function.name.clone(),
             code: self.code,
             opcodes: self.opcodes,
             register_bits: {
@@ -236,7 +257,7 @@ impl<'m> Builder<'m> {
             dynamic_shared_bytes: self.sizes.dynamic_shared.unwrap_or(0),
             cta_memory_bytes: dims("minperctamemory").map_or(0, |[bytes, ..]| bytes.into()),
             cluster_dim: cluster,
-            grid_of_clusters: self.function.directive("blocksareclusters").is_some(),
+            grid_of_clusters: function.directive("blocksareclusters").is_some(),
         })
     }
 

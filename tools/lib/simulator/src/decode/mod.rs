@@ -16,17 +16,27 @@ mod memory;
 mod tcgen05;
 mod wgmma;
 
-pub use builder::LaunchSizes;
 pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START};
+pub use builder::{LaunchSizes, VariableAddresses};
 pub(crate) use launch::CANCELED;
 
 use crate::fault::{Fault, Result};
-use crate::program::{Op, Program};
+use crate::program::{GlobalVariable, Op, Program};
 use builder::Builder;
 use ptx::{Function, Instruction, Item, Modifier, Module, Statement};
 
 /// Decodes the kernel with the name `entry`. With `None`, decodes the only kernel of the module.
 pub fn decode(module: &Module, entry: Option<&str>, sizes: LaunchSizes) -> Result<Program> {
+    decode_with_variables(module, entry, sizes, &VariableAddresses::new())
+}
+
+/// Decodes a kernel as [`decode`] does. The caller selects the addresses of the module's variables.
+pub fn decode_with_variables(
+    module: &Module,
+    entry: Option<&str>,
+    sizes: LaunchSizes,
+    addresses: &VariableAddresses,
+) -> Result<Program> {
     let entries: Vec<&Function> = module
         .items
         .iter()
@@ -43,9 +53,14 @@ pub fn decode(module: &Module, entry: Option<&str>, sizes: LaunchSizes) -> Resul
             Fault::usage("SIM004", format!("no kernel is named '{name}'; the file has: {}", entry_names(&entries)))
         })?,
     };
-    let mut builder = Builder::new(module, function, sizes)?;
+    let mut builder = Builder::new(module, function, sizes, addresses)?;
     builder.decode_block(function.body.as_deref().unwrap_or_default())?;
-    builder.finish()
+    builder.finish(function)
+}
+
+/// Returns the module's variables in global and constant memory with their initial contents. `addresses` selects their addresses.
+pub fn module_variables(module: &Module, addresses: &VariableAddresses) -> Result<Vec<GlobalVariable>> {
+    Builder::of_module(module, LaunchSizes::default(), addresses).map(Builder::into_variables)
 }
 
 /// Returns the names of kernels for messages.

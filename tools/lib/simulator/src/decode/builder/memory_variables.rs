@@ -32,11 +32,16 @@ impl<'m> Builder<'m> {
             }
             ptx::Space::Local => self.allocate_local(bytes, align).ok_or_else(too_large)?,
             ptx::Space::Global | ptx::Space::Const => {
-                let end = self.globals.last().map_or(GLOBALS_BASE, |last| last.address + last.data.len() as u64);
-                let address = (end + 64).next_multiple_of(align.max(16));
                 let stored: u64 = self.globals.iter().map(|global| global.data.len() as u64).sum();
-                if stored + bytes > GLOBAL_LIMIT || address + bytes - GLOBALS_BASE > GLOBALS_SPAN_LIMIT {
+                let next_address = (self.globals_end + 64).next_multiple_of(align.max(16));
+                // Only variables of the module have selected addresses. A variable of a function may have the same name.
+                let selected = self.variable_addresses.get(&variable.name).filter(|_| self.scopes.len() == 1);
+                if stored + bytes > GLOBAL_LIMIT || next_address + bytes - GLOBALS_BASE > GLOBALS_SPAN_LIMIT {
                     return Err(too_large());
+                }
+                let address = selected.copied().unwrap_or(next_address);
+                if selected.is_none() {
+                    self.globals_end = next_address + bytes;
                 }
                 self.globals.push(GlobalVariable { name: variable.name.clone(), address, data: vec![0; bytes as usize] });
                 address
