@@ -1,14 +1,14 @@
-//! Links release executables statically, including tests. Static executables run on any Linux and start fast: a compilation is six
-//! processes, and dynamic linking would take a noticeable part of each.
+//! Links release executables statically, including tests. Static executables run on any Linux and start fast. A compilation runs
+//! six processes, and dynamic linking would take a noticeable part of the time of each process.
 //!
-//! Rust's `crt-static` requires `--target`, because it would apply to procedural macros too. Instead, the build script adds a
-//! search path with archives only. If a required archive is missing, executables are linked dynamically.
+//! Rust's option `crt-static` requires `--target`; otherwise the option would also apply to procedural macros. Instead, the build
+//! script adds a search path that contains only archives. If a required archive is missing, executables are linked dynamically.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Archives of the system, and whether they are required.
+/// Static libraries (archives) of the system, and whether static linking requires them.
 const ARCHIVES: [(&str, bool); 10] = [
     ("c", true),
     ("m", true),
@@ -25,7 +25,7 @@ const ARCHIVES: [(&str, bool); 10] = [
 /// Libraries that LLVM links but `tile-ptx` does not use. Empty archives replace these libraries.
 const UNUSED_LLVM_LIBRARIES: [&str; 2] = ["z3", "xml2"];
 
-/// Links all executables of a package statically, if the configuration allows it.
+/// Links all executables of a package statically in release builds for the Linux host, unless `TILEWORKS_DYNAMIC` is set.
 pub(crate) fn link() {
     println!("cargo::rerun-if-env-changed=TILEWORKS_DYNAMIC");
     let env_value = |name: &str| std::env::var(name).unwrap_or_default();
@@ -66,7 +66,7 @@ fn link_statically(out: &Path) -> Option<()> {
     Some(())
 }
 
-/// The path of an archive of the system's compiler.
+/// Returns the path of the static library `lib<name>.a` that the system's compiler uses; `None` if there is none.
 fn archive(name: &str) -> Option<PathBuf> {
     let output = Command::new("cc").arg(format!("-print-file-name=lib{name}.a")).output().ok()?;
     let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 pub(crate) fn emit() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
-    for part in ["formats", "tools", "Cargo.toml", "Cargo.lock", "pipeline.toml"] {
-        println!("cargo::rerun-if-changed={}", root.join(part).display());
-        collect(&root.join(part), &mut files);
+    for path in ["formats", "tools", "Cargo.toml", "Cargo.lock", "pipeline.toml"] {
+        println!("cargo::rerun-if-changed={}", root.join(path).display());
+        collect_files(&root.join(path), &mut files);
     }
     files.sort();
     // FNV-1a: the hash identifies a build and has no security purpose.
@@ -21,11 +21,11 @@ pub(crate) fn emit() {
     println!("cargo::rustc-env=SOURCE_HASH={hash:016x}");
 }
 
-/// Adds all files below `path`, except those in folders named `target`.
-fn collect(path: &Path, files: &mut Vec<PathBuf>) {
+/// Adds all files below `path` to `files`, except files in folders named `target`.
+fn collect_files(path: &Path, files: &mut Vec<PathBuf>) {
     if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
         let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-        entries.for_each(|entry| collect(&entry.path(), files));
+        entries.for_each(|entry| collect_files(&entry.path(), files));
     } else if path.is_file() {
         files.push(path.to_path_buf());
     }

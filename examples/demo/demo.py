@@ -136,7 +136,7 @@ def print_times(case, model):
     report = lambda time: f"{time['seconds'] * 1e6:.2f} us, {time['cycles']:.0f} cycles on {time['gpu']}"
     print(f"  {report(model['time'])}")
     for advice in model["time"]["advice"][:2]:
-        print(f"      {100 * advice['gain']:.0f} % less {'with ' if not advice['if'].startswith('no') else 'if there was '}{advice['if']}: {advice['how']}")
+        print(f"      {100 * advice['saved_share']:.0f} % less {'with ' if not advice['scenario'].startswith('no') else 'if there was '}{advice['scenario']}: {advice['suggestion']}")
     if not os.environ.get("REFERENCE"):
         return print("  NVIDIA's tileiras: not there to compare with (REFERENCE names its folder)")
     from reference import Reference

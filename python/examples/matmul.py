@@ -27,5 +27,5 @@ for stage in ("tile", "ptx"):
 mma_lines = [line.strip() for line in tileworks.compile(matmul, arguments).stage("ptx").program.splitlines() if "mma" in line]
 print(f"{len(mma_lines)} instructions on tensor cores, such as {mma_lines[0]}" if mma_lines else "no tensor cores")
 timing = tileworks.time((2, 2), matmul, arguments)
-for part, what in timing.advice():
-    print(f"{part:.0%} of {timing.seconds * 1e6:.1f} us: {what}")
+for saved_share, change in timing.advice():
+    print(f"{saved_share:.0%} of {timing.seconds * 1e6:.1f} us: {change}")

@@ -81,7 +81,7 @@ def test_printed_text_is_returned_and_printed(stage, capsys):
     assert capsys.readouterr().out == run.printed
 
 
-def test_check_names_the_line():
+def test_check_reports_the_source_line_of_a_race():
     a = random_floats(64)
     with pytest.raises(tileworks.CheckError) as caught:
         tileworks.launch((2,), kernels.vadd, (a, a.copy(), np.zeros(64, np.float32), 64), check=True)
@@ -94,8 +94,8 @@ def test_check_names_the_line():
 
 
 @pytest.mark.parametrize("stage", ["tile", "aa", "as", "sched"])
-def test_an_odd_stride_of_an_axis_of_extent_one_is_no_fault(stage):
-    # cuTile assumes that the row stride is a multiple of 16, but with one row the stride addresses nothing.
+def test_check_accepts_an_odd_stride_of_an_axis_of_extent_one(stage):
+    # cuTile assumes that the row stride is a multiple of 16 bytes. An array with one row uses no row stride, so an odd stride is harmless.
     a, c = random_floats(3, 33)[:1, :32], np.zeros((3, 33), np.float32)[:1, :32]
     tileworks.launch((1,), kernels.copy, (a, c, 1, 32), stage=stage, check=True)
     assert np.array_equal(a, c)
@@ -131,7 +131,7 @@ def test_a_debugger_stops_and_steps_back():
         tileworks.debug((2,), kernels.vadd, (a, a, c, 32), commands=[], options=["--block=9"])
 
 
-def test_arrays_have_their_shape_and_variables_their_value_in_a_debugger():
+def test_debugger_shows_shapes_of_arrays_and_values_of_variables():
     a, c = np.abs(random_floats(4, 96)) + 1, np.zeros((4, 96), np.float32)
     line = line_of("total = total + ct.sum") + 1
     commands = [f"break {line}", "continue", "variables", "print a[2, :3]", "memory", f"break {line + 2} if block.x == 2", "continue", "variables"]
@@ -157,7 +157,7 @@ def test_a_debugger_stops_at_functions_and_statements_of_one_line():
     assert "  m = i32 0" in shown and "  n = i32 0" in shown, "both statements of a line have their variable"
 
 
-def test_arrays_match_pointer_types():
+def test_an_array_of_another_type_than_its_pointer_parameter_is_an_error():
     bytecode = tileworks.compile(kernels.vadd, (a := random_floats(64), a, a, 64)).bytecode
     with pytest.raises(tileworks.RunError, match="LCH013"):
         tileworks.launch((1,), bytecode, (a.astype(np.float64), 64, 1, a, 64, 1, a.copy(), 64, 1))
@@ -219,13 +219,13 @@ def test_a_program_that_cannot_be_compiled_is_an_error_with_the_line():
     assert "ct.atomic_add(c" in str(caught.value), "the source is shown"
 
 
-def test_the_time_is_predicted():
+def test_time_predicts_the_time_of_a_launch():
     a = random_floats(1 << 12)
     timing = tileworks.time((64,), kernels.vadd, (a, a.copy(), np.zeros_like(a), 64))
     assert timing.seconds > 0 and timing.cycles > 0 and "cycles" in str(timing) and timing.data["kernel"].startswith("vadd")
-    assert all(0 <= part <= 1 and what for part, what in timing.advice())
+    assert all(0 <= saved_share <= 1 and change for saved_share, change in timing.advice())
     store = line_of("ct.store(c, index=(i,), tile=ct.load(a")
-    assert f"; kernels.py:{store})" in str(timing), "what is waited for has its line in the source"
+    assert f"; kernels.py:{store})" in str(timing), "the report names the source line of each wait"
     assert "1 resident, limited by the grid" in str(timing)
 
 
@@ -247,7 +247,7 @@ def test_examples_run(example, capsys):
     assert capsys.readouterr().out
 
 
-def test_the_version_is_that_of_the_tools():
+def test_package_tools_and_manifest_have_the_same_version():
     assert tileworks.version().count(".") == 2
     manifest = (HERE.parents[1] / "Cargo.toml").read_text()
     assert tileworks.__version__ == tileworks.version() and f'\nversion = "{tileworks.__version__}"\n' in manifest
@@ -271,7 +271,7 @@ def test_targets_may_have_the_suffixes_that_exist():
             tileworks.compile(kernels.vadd, (a, a, a, 64), target=target)
 
 
-def test_a_value_error_of_the_kernel_is_raised_once():
+def test_export_stops_at_a_value_error_about_the_kernel():
     import cuda.tile.compilation as compilation
 
     calls = []
@@ -305,7 +305,7 @@ def test_annotations_of_numbers_and_arrays(stage):
     assert np.array_equal(end, long[:32])
 
 
-def test_numbers_that_do_not_fit_are_overflows():
+def test_integers_outside_the_parameter_type_raise_overflow_error():
     a, c = random_floats(128), np.zeros(128, np.float32)
     for n in (2**31, -2**31 - 1):
         with pytest.raises(OverflowError, match="ScalarInt64"):
@@ -367,8 +367,8 @@ def test_a_timeout_stops_a_kernel_without_end(stage):
 def test_a_timing_has_a_short_repr_and_runs_the_model_once(monkeypatch):
     from tileworks import _timing
 
-    tools, run = [], _timing.run
-    monkeypatch.setattr(_timing, "run", lambda name, *args, **more: tools.append(name) or run(name, *args, **more))
+    tools, run_tool = [], _timing.run_tool
+    monkeypatch.setattr(_timing, "run_tool", lambda name, *args, **more: tools.append(name) or run_tool(name, *args, **more))
     a = random_floats(1 << 12)
     timing = tileworks.time((64,), kernels.vadd, (a, a.copy(), np.zeros_like(a), 64))
     assert tools == ["tile-time"], "the model runs once"
@@ -416,14 +416,15 @@ def test_compilations_of_a_ninja_file_are_read(tmp_path):
     from tileworks._sweep import parse_compilations
 
     (tmp_path / "build.ninja").write_text(NINJA)
-    one, other = parse_compilations(tmp_path / "build.ninja")
-    assert (one.output, one.source, one.dependencies) == ("out/a b.sm_90.cubin", "k/a b.tileirbc", ("tool one",))
-    assert one.args == ("TOOL x", "--gpu-name=sm_90", "--lineinfo", "--name=a b", "-o", "out/a b.sm_90.cubin", "--", "k/a b.tileirbc")
+    first, other = parse_compilations(tmp_path / "build.ninja")
+    assert (first.output, first.source, first.dependencies) == ("out/a b.sm_90.cubin", "k/a b.tileirbc", ("tool one",))
+    assert first.args == ("TOOL x", "--gpu-name=sm_90", "--lineinfo", "--name=a b", "-o", "out/a b.sm_90.cubin", "--", "k/a b.tileirbc")
     assert (other.output, other.source) == ("out/c|$.cubin", "k/c:.tileirbc")
 
 
-def test_a_sweep_of_many_compilations_is_one_client_and_few_tasks(tmp_path, monkeypatch):
-    # Each Dask client and each task costs time. A sweep therefore starts one client, and the number of tasks depends only on the workers.
+def test_a_sweep_of_many_compilations_starts_one_client_and_few_tasks(tmp_path, monkeypatch):
+    # Each Dask client and each task costs time. A sweep therefore starts one client, and the maximum number of tasks depends only on the
+    # number of workers.
     distributed = pytest.importorskip("distributed")
     clients, tasks = [], []
     start, submit = distributed.Client.__init__, distributed.Client.submit
@@ -484,12 +485,12 @@ for arg; do case $last in -o) out=$arg;; esac; last=$arg; done
     (folder / "tileiras").chmod(0o755)
     (folder / "ptxas").symlink_to(pathlib.Path(ptxas) / "bin" / "ptxas")
     a = random_floats(256)
-    found = tileworks.compare(kernels.vadd, (a, a.copy(), a.copy(), 64), grid=(4,), reference=folder)
-    assert ".entry vadd" in found.ours.ptx and ".entry vadd" in found.theirs.ptx and found.ours.ptx != found.theirs.ptx
-    assert found.ours.seconds > 0 and found.theirs.seconds > 0 and found.theirs.registers > 0 and found.ours.spills == 0
+    comparison = tileworks.compare(kernels.vadd, (a, a.copy(), a.copy(), 64), grid=(4,), reference=folder)
+    assert ".entry vadd" in comparison.ours.ptx and ".entry vadd" in comparison.theirs.ptx and comparison.ours.ptx != comparison.theirs.ptx
+    assert comparison.ours.seconds > 0 and comparison.theirs.seconds > 0 and comparison.theirs.registers > 0 and comparison.ours.spills == 0
     for arg in ("tileworks", "NVIDIA", "registers", "predicted time", "global loads"):
-        assert arg in str(found)
-    assert "<pre>" in found._repr_html_()
+        assert arg in str(comparison)
+    assert "<pre>" in comparison._repr_html_()
     program = tmp_path / "k.tileirbc"
     program.write_bytes(tileworks.compile(kernels.vadd, (a, a.copy(), a.copy(), 64)).bytecode)
     assert cli_main(["compare", str(program), "--reference", str(folder), "--ptx", str(tmp_path / "ptx")]) == 0

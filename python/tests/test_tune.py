@@ -27,8 +27,8 @@ def test_the_ranking_is_that_of_the_predicted_times():
     result = tune_copy_kernel()
     a, c = arrays()
     times = {M: tileworks.time((256 // M, 4), kernels.copy, (a, c, M, 64)).seconds for M in SPACE}
-    assert [one.config for one in result.successes] == sorted(SPACE, key=times.get)
-    assert {one.config: one.seconds for one in result.successes} == times
+    assert [success.config for success in result.successes] == sorted(SPACE, key=times.get)
+    assert {success.config: success.seconds for success in result.successes} == times
     assert result.best == result.successes[0] and result.best.mean_us == times[result.best.config] * 1e6
     assert str(result.best.config) in str(result) and "us" in result._repr_html_()
 
@@ -44,10 +44,10 @@ def test_options_and_hints_are_part_of_a_configuration():
 def test_failures_have_a_type():
     result = tune_copy_kernel([64, 48, 0])
     kinds = {config: kind for config, kind, _ in result.failures}
-    assert [one.config for one in result.successes] == [64] and set(kinds) == {48, 0}
+    assert [success.config for success in result.successes] == [64] and set(kinds) == {48, 0}
     a, c = arrays()
-    one = tileworks.tune(["4", "5"], lambda _: (4, 4), kernels.copy, lambda _: (a, c, 64, 64), options=lambda warps: [f"--warps={warps}"])
-    assert [(config, kind) for config, kind, _ in one.failures] == [("5", tileworks.CompileError)]
+    tuning = tileworks.tune(["4", "5"], lambda _: (4, 4), kernels.copy, lambda _: (a, c, 64, 64), options=lambda warps: [f"--warps={warps}"])
+    assert [(config, kind) for config, kind, _ in tuning.failures] == [("5", tileworks.CompileError)]
     with pytest.raises(tileworks.TileworksError, match="every configuration failed"):
         tune_copy_kernel([48])
     with pytest.raises(ValueError, match="no configuration"):
@@ -65,8 +65,8 @@ def test_a_search_continues_with_its_results(tmp_path):
     changed = [json.dumps(entry | {"seconds": entry["seconds"] + 1}) for entry in entries]
     path.write_text("\n".join([*changed, lines[-1][:10]]))
     second = tune_copy_kernel(results=path)
-    assert sorted(one.seconds >= 1 for one in second.successes) == [False, True, True]
-    assert {one.config for one in first.successes} == {one.config for one in second.successes}
+    assert sorted(success.seconds >= 1 for success in second.successes) == [False, True, True]
+    assert {success.config for success in first.successes} == {success.config for success in second.successes}
 
 
 def test_a_cluster_predicts_the_same_times_with_one_client(monkeypatch):

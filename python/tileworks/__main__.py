@@ -52,50 +52,50 @@ def main(args: list[str] | None = None) -> int:
     run.add_argument("--time-limit", type=float, metavar="SECONDS", help="limit of a launch")
     run.add_argument("--no-torch", action="store_true", help="leave torch's device \"cuda\" as it is")
     run.add_argument("arguments", nargs="+", metavar="COMMAND", help="the command and its arguments, after `--`")
-    given = parser.parse_args(args)
+    options = parser.parse_args(args)
     try:
-        return {"sweep": _sweep, "compare": _compare, "export": _export, "run": _run}[given.command](given)
+        return {"sweep": _sweep, "compare": _compare, "export": _export, "run": _run}[options.command](options)
     except (TileworksError, OSError) as error:
         print(f"tileworks: error: {error}", file=sys.stderr)
         return 1
 
 
-def _export(given: argparse.Namespace) -> int:
+def _export(options: argparse.Namespace) -> int:
     from ._export import export
 
-    export(given.file, given.kernel, target=given.gpu_name, output=given.output, depfile=given.depfile)
+    export(options.file, options.kernel, target=options.gpu_name, output=options.output, depfile=options.depfile)
     return 0
 
 
-def _run(given: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     """Carries out `tileworks run`. Returns the exit code."""
     from ._cpu_run import run
 
-    return run(given.arguments, device=given.device, stage=given.stage, check=given.check, torch=not given.no_torch,
-               time_limit=given.time_limit)
+    return run(options.arguments, device=options.device, stage=options.stage, check=options.check, torch=not options.no_torch,
+               time_limit=options.time_limit)
 
 
-def _compare(given: argparse.Namespace) -> int:
+def _compare(options: argparse.Namespace) -> int:
     """Carries out `tileworks compare`. Returns the exit code."""
     from pathlib import Path
 
     from ._compare import compare
 
-    found = compare(given.kernel, target=given.gpu_name, opt_level=given.opt_level, launch=given.launch, gpu=given.gpu,
-                    reference=given.reference, allow_native=given.allow_native)
-    if given.ptx:
-        Path(given.ptx).mkdir(parents=True, exist_ok=True)
-        for name, side in (("ours", found.ours), ("theirs", found.theirs)):
-            (Path(given.ptx) / f"{name}.ptx").write_text(side.ptx)
-    print(found)
+    comparison = compare(options.kernel, target=options.gpu_name, opt_level=options.opt_level, launch=options.launch, gpu=options.gpu,
+                         reference=options.reference, allow_native=options.allow_native)
+    if options.ptx:
+        Path(options.ptx).mkdir(parents=True, exist_ok=True)
+        for name, side in (("ours", comparison.ours), ("theirs", comparison.theirs)):
+            (Path(options.ptx) / f"{name}.ptx").write_text(side.ptx)
+    print(comparison)
     return 0
 
 
-def _sweep(given: argparse.Namespace) -> int:
+def _sweep(options: argparse.Namespace) -> int:
     """Carries out `tileworks sweep`. Returns the exit code."""
     from ._sweep import sweep
 
-    ran, failed = sweep(given.file, scheduler=given.scheduler, workers=given.workers, folder=given.folder)
+    ran, failed = sweep(options.file, scheduler=options.scheduler, workers=options.workers, folder=options.folder)
     print(f"{ran} compiled, {failed} failed" if ran else "nothing to compile")
     return 1 if failed else 0
 

@@ -14,7 +14,7 @@ from . import _cutile
 from ._errors import RunError, TileworksError
 from ._launch import LaunchDescription
 from ._program import base_target, compile
-from ._tools import Deadline, run
+from ._tools import Deadline, run_tool
 from ._types import AnyPath, Arguments, Grid, Kernel, OptLevel
 
 #: A script that NVIDIA's tileiras runs instead of ptxas. It saves the PTX and the object with host code, and then runs ptxas.
@@ -38,10 +38,10 @@ class Side:
         ptx: The PTX text.
         cubin: The cubin.
         registers: Registers of a thread.
-        spills: Instructions that move spilled registers, or None if neither a launch nor nvdisasm provides the number.
+        spills: Number of instructions that store or reload spilled registers. None if neither a launch nor nvdisasm provides the number.
         stack_bytes: Stack of a thread in bytes.
-        seconds: Predicted time of the launch, or None.
-        without_time: The reason why `seconds` is None.
+        seconds: Predicted time of the launch, or None without a prediction.
+        without_time: The reason why `seconds` is None although there is a launch; otherwise None.
     """
     compiler: str
     ptx: str
@@ -74,8 +74,8 @@ class Comparison:
         """Returns the rows of the table: the quantity, its value for this project, and its value for NVIDIA's compiler."""
         def values_of(side: Side) -> list[str]:
             time = f"{side.seconds * 1e6:.2f} us" if side.seconds is not None else side.without_time or "no launch"
-            spills = "not known" if side.spills is None else str(side.spills)
-            return [str(len(side.ptx.splitlines())), str(side.registers), spills, str(side.stack_bytes), time]
+            spill_count = "not known" if side.spills is None else str(side.spills)
+            return [str(len(side.ptx.splitlines())), str(side.registers), spill_count, str(side.stack_bytes), time]
 
         names = ["lines of PTX", "registers", "spill instructions", "stack bytes", "predicted time"]
         return [(name, ours, theirs) for name, ours, theirs in zip(names, values_of(self.ours), values_of(self.theirs))]
@@ -98,12 +98,12 @@ class Comparison:
 
 
 def find_nvidia_toolkit(reference: AnyPath | None) -> Path:
-    """Returns the `bin` folder of NVIDIA's toolkit."""
-    given = reference or os.environ.get("REFERENCE")
-    if not given:
+    """Returns the `bin` folder of NVIDIA's toolkit: `reference`, or else the environment variable `REFERENCE`."""
+    folder_name = reference or os.environ.get("REFERENCE")
+    if not folder_name:
         raise TileworksError([], "NVIDIA's compiler is not named: set REFERENCE to the folder with its tileiras and ptxas, such as "
                                  "site-packages/nvidia/cu13/bin after `pip install nvidia-cuda-tileiras nvidia-cuda-nvcc nvidia-nvvm`")
-    folder = Path(given).absolute()
+    folder = Path(folder_name).absolute()
     for name in ("tileiras", "ptxas"):
         if not os.access(folder / name, os.X_OK):
             raise TileworksError([], f"{folder} has no {name}: REFERENCE names the folder with NVIDIA's tileiras and ptxas")
@@ -148,24 +148,24 @@ def compare(kernel: Kernel, arguments: Arguments = (), *, grid: Grid | None = No
         _compile_with_nvidia(nvidia_toolkit, program.bytecode, target, opt_level, folder, deadline)
         sides = [_read_result(folder / side, compiler, launch_path, gpu, allow_native, deadline)
                  for side, compiler in (("ours", "tileworks"), ("theirs", "NVIDIA"))]
-        score, _ = run("tile-score", folder / "ours" / "k.ptx", folder / "theirs" / "k.ptx", fails=RunError, deadline=deadline)
+        score, _ = run_tool("tile-score", folder / "ours" / "k.ptx", folder / "theirs" / "k.ptx", fails=RunError, deadline=deadline)
     title = _cutile.kernel_name(kernel) if _cutile.is_kernel(kernel) else os.fspath(kernel) if isinstance(kernel, (str, os.PathLike)) else "the kernel"
     return Comparison(title, target, sides[0], sides[1], score.decode(errors="replace"))
 
 
 def _compile_with_nvidia(origin: Path, bytecode: bytes, target: str, opt_level: int, folder: Path, deadline: Deadline) -> None:
-    """Compiles with a copy of NVIDIA's toolkit in which a script replaces ptxas and saves the PTX. Reason: tileiras runs the ptxas in its
-    own folder."""
+    """Compiles bytecode with NVIDIA's tileiras into the folder `theirs`. Uses a copy of the toolkit in which a script replaces ptxas and saves
+    the PTX. Reason: tileiras runs the ptxas in its own folder."""
     toolkit_copy, outputs = folder / "toolkit", folder / "theirs"
     bin_copy = toolkit_copy / origin.name
     bin_copy.mkdir(parents=True)
     outputs.mkdir()
-    for one in origin.parent.iterdir():
-        if one.name != origin.name:
-            (toolkit_copy / one.name).symlink_to(one)
-    for one in origin.iterdir():
-        if one.name not in ("ptxas", "tileiras"):
-            (bin_copy / one.name).symlink_to(one)
+    for entry in origin.parent.iterdir():
+        if entry.name != origin.name:
+            (toolkit_copy / entry.name).symlink_to(entry)
+    for entry in origin.iterdir():
+        if entry.name not in ("ptxas", "tileiras"):
+            (bin_copy / entry.name).symlink_to(entry)
     shutil.copy(origin / "tileiras", bin_copy)
     (bin_copy / "ptxas").write_text(PTXAS_WRAPPER)
     (bin_copy / "ptxas").chmod(0o755)
@@ -188,18 +188,18 @@ def _read_result(folder: Path, compiler: str, launch: Path | None, gpu: str | No
     """Reads the PTX and the cubin of a compiler from a folder, and runs `tile-time` on them for registers, spills and predicted time."""
     ptx, cubin = folder / "k.ptx", folder / "k.cubin"
     gpu_options = ["--gpu", gpu] if gpu else []
-    assembled = json.loads(run("tile-time", cubin, "--json", "-", *gpu_options, fails=RunError, deadline=deadline)[0])["kernels"][0]
-    code = assembled.get("code") or {}
-    spills, seconds, without_time = code.get("spill_loads"), None, None
-    if spills is not None:
-        spills += code.get("spill_stores", 0)
+    kernel_statistics = json.loads(run_tool("tile-time", cubin, "--json", "-", *gpu_options, fails=RunError, deadline=deadline)[0])["kernels"][0]
+    instruction_statistics = kernel_statistics.get("instruction_statistics") or {}
+    spill_count, seconds, without_time = instruction_statistics.get("spill_loads"), None, None
+    if spill_count is not None:
+        spill_count += instruction_statistics.get("spill_stores", 0)
     if launch is not None:
         host_options = ["--host-object", cubin, "--allow-native"] if allow_native else []
         try:
             args = [cubin, "--ptx", ptx, "--launch", launch, "--no-advice", "--json", "-", *gpu_options, *host_options]
-            report = json.loads(run("tile-time", *args, fails=RunError, deadline=deadline)[0])
-            seconds, spills = report["seconds"], report["spills"]
+            report = json.loads(run_tool("tile-time", *args, fails=RunError, deadline=deadline)[0])
+            seconds, spill_count = report["seconds"], report["spill_instructions"]
         except RunError as error:
             without_time = f"no time [{error.code}]"
-    registers, stack_bytes = assembled["registers"], assembled["stack_bytes"]
-    return Side(compiler, ptx.read_text(errors="replace"), cubin.read_bytes(), registers, spills, stack_bytes, seconds, without_time)
+    registers, stack_bytes = kernel_statistics["registers"], kernel_statistics["stack_bytes"]
+    return Side(compiler, ptx.read_text(errors="replace"), cubin.read_bytes(), registers, spill_count, stack_bytes, seconds, without_time)

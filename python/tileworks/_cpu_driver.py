@@ -1,4 +1,4 @@
-"""Loads the CPU device's `libcuda.so.1`, which replaces the CUDA driver, into this process."""
+"""Loads the CPU device into this process: a library `libcuda.so.1` that replaces the CUDA driver and executes kernels on the CPU."""
 from __future__ import annotations
 
 import ctypes
@@ -12,15 +12,15 @@ from ._errors import TileworksError
 from ._tools import tool
 
 #: The environment variables that select the properties of the CPU device, by the names of the options that set them.
-VARIABLES = {"device": "TILEWORKS_DEVICE", "stage": "TILEWORKS_STAGE", "check": "TILEWORKS_CHECK", "time_limit": "TILEWORKS_TIME_LIMIT"}
+OPTION_VARIABLES = {"device": "TILEWORKS_DEVICE", "stage": "TILEWORKS_STAGE", "check": "TILEWORKS_CHECK", "time_limit": "TILEWORKS_TIME_LIMIT"}
 STAGES = ("tile", "aa", "as", "sched", "ptx")
 CHECKS = ("off", "warn", "error")
 
 
 def library_path() -> Path:
-    """Returns the path of the library: from `TILEWORKS_LIBCUDA`, from this package, or from the tools' folder."""
-    if given := os.environ.get("TILEWORKS_LIBCUDA"):
-        return Path(given)
+    """Returns the path of the CPU device's library: from `TILEWORKS_LIBCUDA`, from this package, or from the tools' folder."""
+    if library := os.environ.get("TILEWORKS_LIBCUDA"):
+        return Path(library)
     package, tools = Path(__file__).parent, Path(tool("tileiras")).resolve().parent
     for candidate in (package / "libcuda.so.1", tools / "libcuda.so.1", tools / "libcuda.so"):
         if candidate.exists():
@@ -55,8 +55,9 @@ def raise_on_error(code: int) -> None:
 
 
 @functools.cache
-def driver() -> ctypes.PyDLL:
-    """Returns the library after its initialisation. torch initialises CUDA at the first use, so the functions below do too."""
+def initialized_library() -> ctypes.PyDLL:
+    """Loads and initialises the CPU device's library, and returns it. The functions of this module call this function at their first use,
+    because torch too initialises CUDA at the first use."""
     loaded = load_library()
     raise_on_error(loaded.cuInit(0))
     return loaded
@@ -65,28 +66,28 @@ def driver() -> ctypes.PyDLL:
 def device_attribute(number: int) -> int:
     """Returns an attribute of the CPU device. `number` is a `CUdevice_attribute` of the CUDA driver API."""
     value = ctypes.c_int()
-    raise_on_error(driver().cuDeviceGetAttribute(ctypes.byref(value), number, 0))
+    raise_on_error(initialized_library().cuDeviceGetAttribute(ctypes.byref(value), number, 0))
     return value.value
 
 
 def device_name() -> str:
-    """Returns the name of the CPU device, as a GPU of its kind has it."""
+    """Returns the name of the CPU device: the name of the imitated GPU."""
     name = ctypes.create_string_buffer(256)
-    raise_on_error(driver().cuDeviceGetName(name, 256, 0))
+    raise_on_error(initialized_library().cuDeviceGetName(name, 256, 0))
     return name.value.decode()
 
 
 def memory_info() -> tuple[int, int]:
     """Returns the free and the total bytes of the CPU device's memory."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    raise_on_error(driver().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
+    raise_on_error(initialized_library().cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
     return free.value, total.value
 
 
 def allow_host_memory(address: int, size: int, name: str, read_only: bool = False) -> None:
-    """Lets the next launch of this thread access `size` bytes of host memory at an address. Messages show them under `name`."""
+    """Lets the next launch of this thread access `size` bytes of host memory at an address. Messages call this memory `name`."""
     if size:
-        raise_on_error(driver().tileworksAllowHostMemory(address, size, name.encode(errors="replace"), int(read_only)))
+        raise_on_error(initialized_library().tileworksAllowHostMemory(address, size, name.encode(errors="replace"), int(read_only)))
 
 
 def forget_host_memory() -> None:
@@ -94,22 +95,22 @@ def forget_host_memory() -> None:
     load_library().tileworksForgetHostMemory()
 
 
-_FINDER_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint64))
-#: The callback that the driver calls to find host memory. This reference keeps it alive.
-_finder: Any = None
+_FINDER_CALLBACK_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint64))
+#: The callback that the library calls to find host memory. This reference keeps the callback alive.
+_finder_callback: Any = None
 
 
 def set_host_memory_finder(find: Callable[[int], tuple[int, int] | None] | None) -> None:
     """Sets the function that finds the memory behind a pointer parameter. `find` returns the start and the bytes of the memory of this
     process that contains an address, or None. Clients that launch without `ct.launch` pass such pointers."""
-    global _finder
+    global _finder_callback
 
     def call(address: int, start: Any, size: Any) -> int:
-        found = find(address) if find is not None else None
-        if found is None:
+        memory = find(address) if find is not None else None
+        if memory is None:
             return 0
-        start[0], size[0] = found
+        start[0], size[0] = memory
         return 1
 
-    _finder = _FINDER_TYPE(call) if find is not None else None
-    raise_on_error(load_library().tileworksSetHostMemoryFinder(_finder))
+    _finder_callback = _FINDER_CALLBACK_TYPE(call) if find is not None else None
+    raise_on_error(load_library().tileworksSetHostMemoryFinder(_finder_callback))

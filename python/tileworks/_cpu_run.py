@@ -24,14 +24,14 @@ import os
 import sys
 
 _here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:] = [one for one in sys.path if os.path.abspath(one or '.') != _here]
+sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or '.') != _here]
 # This module hides a `sitecustomize` module of the environment, so execute that module too.
 if (_spec := importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)) is not None and _spec.loader is not None:
     _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
 
 
 class _Hook:
-    \"\"\"Loads the package when the process imports a module that it patches.\"\"\"
+    \"\"\"Loads the package `tileworks` when the process imports a module that this package patches.\"\"\"
     def find_spec(self, name, path=None, target=None):
         if name in ("torch", "cuda.tile"):
             sys.meta_path.remove(self)
@@ -39,7 +39,7 @@ class _Hook:
                 sys.path.append({package!r})
             import tileworks.cpu
             tileworks.cpu._install()
-            return next((spec for one in sys.meta_path if (spec := one.find_spec(name, path, target)) is not None), None)
+            return next((spec for finder in sys.meta_path if (spec := finder.find_spec(name, path, target)) is not None), None)
 
 
 sys.meta_path.insert(0, _Hook())
@@ -48,7 +48,8 @@ sys.meta_path.insert(0, _Hook())
 
 def run(command: Sequence[str], *, device: str = "sm_90", stage: str = "tile", check: str = "off", torch: bool = True,
         time_limit: float | None = None) -> int:
-    """Runs a command. Returns its exit code. If the command succeeds, but a check has a finding and `check` is `error`, returns 1."""
+    """Runs a command on the CPU device, and prints a summary. Returns the exit code of the command. Returns 1 if the command succeeds, but a
+    check has a finding and `check` is `error`."""
     with tempfile.TemporaryDirectory(prefix="tileworks-run-") as name:
         folder = Path(name)
         (folder / "lib").mkdir()
@@ -68,7 +69,7 @@ def run(command: Sequence[str], *, device: str = "sm_90", stage: str = "tile", c
 
 
 def _prepend_to_variable(first: Path, variable: str) -> str:
-    """Returns the value of a variable such as `PATH` with a folder before its other folders."""
+    """Returns the value of an environment variable such as `PATH`, with the folder `first` in front of its other folders."""
     return os.pathsep.join(filter(None, [str(first), os.environ.get(variable)]))
 
 
@@ -91,7 +92,8 @@ def _run_command(command: Sequence[str], env: dict[str, str]) -> int:
 
 
 class Summary:
-    """The statistics of all processes of a run. Each process writes its statistics to a file of JSON lines in the report folder."""
+    """The statistics of all processes of a run. The CPU device of each process writes its statistics to a file of JSON lines in the report
+    folder."""
 
     def __init__(self) -> None:
         # For each kernel, by its name: number of launches, number of failed launches, and seconds.

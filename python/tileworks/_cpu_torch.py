@@ -1,5 +1,5 @@
-"""Maps torch's device "cuda" to the CPU, for programs that run on the CPU device. If a program creates a tensor on the GPU, it gets a CPU
-tensor. Streams and events of torch become streams and events of the CPU device."""
+"""Maps torch's device "cuda" to the CPU, for programs that run on the CPU device. If a program creates a tensor on the GPU, torch returns a
+CPU tensor. Streams and events of torch become streams and events of the CPU device."""
 from __future__ import annotations
 
 import collections
@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _cpu_driver
 
-#: Numbers of device attributes in the CUDA driver API (`CUdevice_attribute`).
+#: Numbers of device attributes in the CUDA driver API (values of `CUdevice_attribute`).
 _THREADS, _SHARED, _WARP, _CLOCK, _SMS, _BUS, _L2, _SM_THREADS, _MAJOR, _MINOR, _SM_SHARED, _REGISTERS, _OPTIN = (
     1, 8, 10, 13, 16, 37, 38, 39, 75, 76, 81, 82, 97)
 
@@ -36,7 +36,7 @@ def _with_cpu_device(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_cpu_target(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps `Tensor.to` and `Module.to`, so that a GPU device becomes the CPU. Their device can be a positional argument."""
+    """Wraps `Tensor.to` or `Module.to`, so that a GPU device becomes the CPU. The device can be a positional argument of these methods."""
     @functools.wraps(function)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
         import torch
@@ -49,20 +49,20 @@ def _with_cpu_target(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Stream:
-    """A stream of the CPU device. All its work is complete when a call returns."""
+    """A stream of the CPU device, in place of `torch.cuda.Stream`. A call that adds work to a stream returns when the work is complete."""
 
     def __init__(self, device: Any = None, priority: int = 0, *, _handle: int | None = None, **_: Any):
         self._owned = _handle is None
         if _handle is None:
             handle = ctypes.c_void_p()
-            _cpu_driver.raise_on_error(_cpu_driver.driver().cuStreamCreateWithPriority(ctypes.byref(handle), 1, priority))
+            _cpu_driver.raise_on_error(_cpu_driver.initialized_library().cuStreamCreateWithPriority(ctypes.byref(handle), 1, priority))
             _handle = handle.value or 0
         self.cuda_stream = self.stream_id = _handle
         self.device_index, self.device_type, self.priority = 0, 1, priority
 
     def __del__(self) -> None:
         if getattr(self, "_owned", False):
-            _cpu_driver.driver().cuStreamDestroy_v2(self.cuda_stream)
+            _cpu_driver.initialized_library().cuStreamDestroy_v2(self.cuda_stream)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.cuda_stream == other.cuda_stream
@@ -71,7 +71,7 @@ class Stream:
         return hash(self.cuda_stream)
 
     def synchronize(self) -> None:
-        _cpu_driver.raise_on_error(_cpu_driver.driver().cuStreamSynchronize(self.cuda_stream))
+        _cpu_driver.raise_on_error(_cpu_driver.initialized_library().cuStreamSynchronize(self.cuda_stream))
 
     def query(self) -> bool:
         return True
@@ -107,28 +107,28 @@ class Event:
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False):
         handle = ctypes.c_void_p()
-        _cpu_driver.raise_on_error(_cpu_driver.driver().cuEventCreate(ctypes.byref(handle), 0 if enable_timing else 2))
+        _cpu_driver.raise_on_error(_cpu_driver.initialized_library().cuEventCreate(ctypes.byref(handle), 0 if enable_timing else 2))
         self.cuda_event = handle.value or 0
 
     def __del__(self) -> None:
         if getattr(self, "cuda_event", 0):
-            _cpu_driver.driver().cuEventDestroy_v2(self.cuda_event)
+            _cpu_driver.initialized_library().cuEventDestroy_v2(self.cuda_event)
 
     def record(self, stream: Stream | None = None) -> None:
-        _cpu_driver.raise_on_error(_cpu_driver.driver().cuEventRecord(self.cuda_event, (stream or current_stream()).cuda_stream))
+        _cpu_driver.raise_on_error(_cpu_driver.initialized_library().cuEventRecord(self.cuda_event, (stream or current_stream()).cuda_stream))
 
     def wait(self, stream: Stream | None = None) -> None:
-        _cpu_driver.raise_on_error(_cpu_driver.driver().cuStreamWaitEvent((stream or current_stream()).cuda_stream, self.cuda_event, 0))
+        _cpu_driver.raise_on_error(_cpu_driver.initialized_library().cuStreamWaitEvent((stream or current_stream()).cuda_stream, self.cuda_event, 0))
 
     def query(self) -> bool:
         return True
 
     def synchronize(self) -> None:
-        _cpu_driver.raise_on_error(_cpu_driver.driver().cuEventSynchronize(self.cuda_event))
+        _cpu_driver.raise_on_error(_cpu_driver.initialized_library().cuEventSynchronize(self.cuda_event))
 
     def elapsed_time(self, end: Event) -> float:
         milliseconds = ctypes.c_float()
-        _cpu_driver.raise_on_error(_cpu_driver.driver().cuEventElapsedTime(ctypes.byref(milliseconds), self.cuda_event, end.cuda_event))
+        _cpu_driver.raise_on_error(_cpu_driver.initialized_library().cuEventElapsedTime(ctypes.byref(milliseconds), self.cuda_event, end.cuda_event))
         return milliseconds.value
 
 
@@ -226,7 +226,8 @@ def _replacements(torch: Any) -> Iterator[tuple[Any, str, Any]]:
 
 
 def _with_output_type(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps a matmul, so that it accepts `out_dtype`: it computes in the output type, which is at least as wide as the operands' type."""
+    """Wraps a matmul function, so that it accepts `out_dtype`. The matmul is computed in the output type, which is at least as wide as the
+    type of the operands."""
     @functools.wraps(function)
     def wrapped(*args: Any, out_dtype: Any = None, **kwargs: Any) -> Any:
         if out_dtype is not None:
@@ -236,7 +237,8 @@ def _with_output_type(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _find_storage(torch: Any, address: int) -> tuple[int, int] | None:
-    """Returns the start and the bytes of the storage that contains an address. Searches all tensors of this process."""
+    """Returns the start address and the size in bytes of the CPU storage that contains an address, or None. Searches all tensors of this
+    process."""
     for one in gc.get_objects():
         # Use `issubclass`, because `isinstance` may run code of a proxy object.
         if issubclass(type(one), torch.Tensor):
@@ -248,7 +250,7 @@ def _find_storage(torch: Any, address: int) -> tuple[int, int] | None:
 
 
 def _cpu_generator(original: type) -> type:
-    """Returns a class that creates instances of torch's class for the CPU."""
+    """Returns a subclass of torch's class `Generator` that creates CPU generators for GPU devices."""
     class Generator(original):  # type: ignore[misc]
         def __new__(cls, device: Any = "cpu") -> Any:
             return original("cpu" if _is_cuda(device) else device)

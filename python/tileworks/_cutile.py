@@ -12,7 +12,8 @@ import numpy as np
 from ._arrays import group_offsets, overlap_groups
 from ._types import Argument, Arguments, Function, TileKernel
 
-#: Bytecode versions in the order in which `export_bytecode` tries them. It takes the first one that the installed cuTile supports.
+#: Bytecode versions in the order in which `export_bytecode` tries them. The function uses the first version that the installed cuTile
+#: supports.
 BYTECODE_VERSIONS = ("13.5", "13.4", "13.3", "13.2", "13.1")
 
 
@@ -22,7 +23,7 @@ def is_kernel(value: object) -> TypeGuard[TileKernel]:
 
 
 def describe_mismatch(value: object) -> str:
-    """Returns why a value is not a kernel that this package knows."""
+    """Returns a message that states why a value is not a kernel that this package accepts."""
     kind = type(value)
     if kind.__module__.split(".")[:2] == ["cuda", "tile"]:
         return (f"the installed cuda-tile {version('cuda-tile')} keeps its kernels in another way than cuda-tile 1.7, with which this package is "
@@ -47,7 +48,7 @@ def parameter_names(kernel: TileKernel) -> list[str]:
 
 def constant_flags(kernel: TileKernel) -> list[bool]:
     """Returns for each parameter whether it is a `ct.Constant`: a compile-time value that a launch does not pass."""
-    return [getattr(one, "constant", False) for one in kernel._annotated_function.parameter_annotations]
+    return [getattr(parameter, "constant", False) for parameter in kernel._annotated_function.parameter_annotations]
 
 
 def parameter_annotations(kernel: TileKernel) -> list[Any]:
@@ -72,7 +73,7 @@ def export_bytecode(kernel: TileKernel, arguments: Arguments, target: str) -> by
                   alignment in zip(arguments, constant_flags(kernel), annotated, _alias_groups(runtime_arguments), _alignments(runtime_arguments))]
     # Kernels with constant extents need version 2 of cuTile's calling convention. Other kernels keep version 1, so that their names,
     # which encode the convention, do not change.
-    has_constant_extents = any(_array_annotation(one, "static_shape_dims", ()) for one in annotated)
+    has_constant_extents = any(_array_annotation(annotation, "static_shape_dims", ()) for annotation in annotated)
     signature = KernelSignature(parameters, CallingConvention.cutile_python_v2() if has_constant_extents else CallingConvention.cutile_python_v1())
     for bytecode_version in BYTECODE_VERSIONS:
         out = io.BytesIO()
@@ -89,7 +90,7 @@ def export_bytecode(kernel: TileKernel, arguments: Arguments, target: str) -> by
 
 def _alias_groups(arguments: Sequence[Argument | None]) -> list[list[str]]:
     """Returns the alias group of each argument. Arrays that overlap, directly or through other arrays, share a group."""
-    arrays = {index: one for index, one in enumerate(arguments) if isinstance(one, np.ndarray)}
+    arrays = {index: argument for index, argument in enumerate(arguments) if isinstance(argument, np.ndarray)}
     group = overlap_groups(list(arrays.values()))
     names = {index: [f"memory{number}"] if group.count(number) > 1 else [] for index, number in zip(arrays, group)}
     return [names.get(index, []) for index in range(len(arguments))]
@@ -98,7 +99,7 @@ def _alias_groups(arguments: Sequence[Argument | None]) -> list[list[str]]:
 def _alignments(arguments: Sequence[Argument | None]) -> list[int]:
     """Returns for each argument a power of two, at most 16 bytes, that divides its address. Each buffer starts at a multiple of 16 bytes. An
     array is at the start of its buffer, or at an offset in the buffer that it shares with overlapping arrays."""
-    arrays = {index: one for index, one in enumerate(arguments) if isinstance(one, np.ndarray)}
+    arrays = {index: argument for index, argument in enumerate(arguments) if isinstance(argument, np.ndarray)}
     offset = dict(zip(arrays, group_offsets(list(arrays.values()))))
     return [math.gcd(offset.get(index, 0), 16) for index in range(len(arguments))]
 
@@ -109,7 +110,7 @@ def _array_annotation(annotation: Any, field: str, otherwise: Any) -> Any:
 
 
 def index_type(annotation: Any) -> str:
-    """Returns the launch type of an array's extents and strides."""
+    """Returns the type of an array's extents and strides in launch descriptions: `i64` if the annotation requests it, and else `i32`."""
     import cuda.tile as ct
 
     return "i64" if _array_annotation(annotation, "index_dtype", None) == ct.int64 else "i32"
@@ -126,7 +127,8 @@ def _cutile_dtype(dtype: np.dtype[Any]) -> Any:
 
 
 def _parameter_constraint(argument: Any, annotation: Any, groups: list[str], alignment: int) -> Any:
-    """Returns what cuTile assumes about a parameter: the types, constants and divisors that its argument and its annotation imply."""
+    """Returns the constraint object with cuTile's assumptions about a parameter: the types, constants and divisors that its argument and its
+    annotation imply."""
     import cuda.tile as ct
     from cuda.tile.compilation import ArrayConstraint, ScalarConstraint
 

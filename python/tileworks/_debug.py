@@ -10,7 +10,7 @@ from ._errors import RunError
 from ._launch import LaunchDescription
 from ._program import compile
 from ._source import source_file
-from ._tools import Deadline, run, tool
+from ._tools import Deadline, run_tool, tool
 from ._types import Arguments, DebuggedStage, Grid, Kernel, OptLevel
 
 
@@ -47,5 +47,5 @@ def debug(grid: Grid, kernel: Kernel, arguments: Arguments, *, stage: DebuggedSt
         if commands is None:
             subprocess.run([tool("tile-debug"), *map(str, args)], check=False)
             return None
-        output, _ = run("tile-debug", *args, *(f"--execute={command}" for command in commands), fails=RunError, deadline=deadline)
+        output, _ = run_tool("tile-debug", *args, *(f"--execute={command}" for command in commands), fails=RunError, deadline=deadline)
         return output.decode(errors="replace")

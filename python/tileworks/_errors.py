@@ -92,10 +92,10 @@ class TileworksError(Exception):
         # A failed assertion prints its message before it stops the kernel. `tile-run` also reports it as a diagnostic. `tile-sim` reports only
         # the trap, so convert the printed message to a diagnostic.
         asserted = re.findall(r"^(.+?):(\d+): (tile block: .*)", printed, re.M)[:1]
-        asserted = [] if any(one.code == "RUN040" for one in diagnostics) else asserted
+        asserted = [] if any(diagnostic.code == "RUN040" for diagnostic in diagnostics) else asserted
         diagnostics = [Diagnostic("error", "RUN040", text, file, int(line)) for file, line, text in asserted] + diagnostics
-        self.diagnostics = sorted(diagnostics, key=lambda one: one.severity != "error")
-        self.message = "\n".join(str(one) for one in self.diagnostics) or otherwise
+        self.diagnostics = sorted(diagnostics, key=lambda diagnostic: diagnostic.severity != "error")
+        self.message = "\n".join(str(diagnostic) for diagnostic in self.diagnostics) or otherwise
 
     def __str__(self) -> str:
         return self.message

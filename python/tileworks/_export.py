@@ -58,7 +58,8 @@ def _load_module(path: str) -> ModuleType:
 
 
 def _source_files(modules: Iterable[ModuleType]) -> list[str]:
-    """Returns the files of modules outside the standard library, the installed packages and this package, which a project does not change."""
+    """Returns the files of modules that a project can change: modules outside the standard library, the installed packages and this
+    package."""
     folders = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")] + [os.path.dirname(__file__)]
     installed = tuple(os.path.realpath(folder) + os.sep for folder in folders)
     files = (getattr(module, "__file__", None) for module in modules)

@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 
 from . import _cutile
-from ._arrays import covered_bytes, group_offsets, overlap_groups, span
+from ._arrays import byte_range, covered_bytes, group_offsets, overlap_groups
 from ._errors import CheckError, Diagnostic, RunError
 from ._program import compile
-from ._tools import Deadline, limit_options, run
+from ._tools import Deadline, limit_options, run_tool
 from ._types import Arguments, Array, ExecutedStage, Grid, Kernel, OptLevel
 
-#: The number types of launch descriptions, by the name of the numpy type.
+#: The types of number parameters in launch descriptions, by the name of the numpy type.
 SCALARS = {"bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32", "uint32": "i32", "int64": "i64",
            "uint64": "i64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
-#: The element types of launch descriptions, by the name of the numpy type. Unlike numbers, arrays may have unsigned and 8-bit float types.
+#: The element types of buffers in launch descriptions, by the name of the numpy type. Unlike number parameters, buffers may have unsigned and
+#: 8-bit float types.
 ELEMENTS = SCALARS | {"bool": "bool", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "float8_e4m3fn": "f8E4M3FN",
                       "float8_e5m2": "f8E5M2", "float8_e8m0fnu": "f8E8M0FNU"}
 
@@ -74,7 +75,7 @@ class LaunchDescription:
         self.path.write_text(json.dumps({"grid": grid, "buffers": buffers, "params": parameters}))
 
     def read_outputs(self, out: Path) -> None:
-        """Copies the outputs of the tool back to the arrays."""
+        """Copies the buffers that the tool wrote to the folder `out` back to the arrays."""
         for buffer in self.buffers:
             path = out / buffer.name
             buffer.write_back(np.load(f"{path}.npy").reshape(-1).view(np.uint8) if buffer.type else np.fromfile(f"{path}.bin", np.uint8))
@@ -82,15 +83,15 @@ class LaunchDescription:
 
 class _Buffer:
     """The buffer of one array, or of several arrays that overlap. If the arrays do not cover the same bytes, the launch passes the address
-    of each array in the buffer, so the buffer has a fixed address."""
+    of each array as a number. Such a buffer has a fixed address."""
 
     def __init__(self, names: Sequence[str], arrays: Sequence[Array], address: int):
-        have_equal_spans = all(span(array) == span(arrays[0]) for array in arrays)
-        self.name = names[0] if have_equal_spans else "+".join(names)
+        have_equal_ranges = all(byte_range(array) == byte_range(arrays[0]) for array in arrays)
+        self.name = names[0] if have_equal_ranges else "+".join(names)
         self.arrays, self.offsets = arrays, group_offsets(arrays)
-        self.address = None if have_equal_spans else address
+        self.address = None if have_equal_ranges else address
         # With a type, the debugger shows the buffer as an array, and the tools check the type of the pointer parameter.
-        self.type = _launch_type(arrays[0]) if have_equal_spans else None
+        self.type = _launch_type(arrays[0]) if have_equal_ranges else None
 
     @property
     def size(self) -> int:
@@ -124,16 +125,16 @@ class _Buffer:
                 covered_bytes(array)[:] = new_contents[offset:offset + covered_bytes(array).size]
 
 
-#: The address of the first buffer with a fixed address. The tools choose the addresses of the other buffers.
-_FIRST_ADDRESS = 0x10_0000_0000
+#: The address of the first buffer that has a fixed address. The tools choose the addresses of buffers without a fixed address.
+_FIRST_FIXED_ADDRESS = 0x10_0000_0000
 
 
 def _create_buffers(arguments: Iterable[tuple[str, Any]]) -> list[_Buffer]:
-    """Returns the buffers for the arrays among the arguments. Overlapping arrays have one buffer."""
+    """Returns the buffers for the arrays among the arguments, which are pairs of a name and a value. Overlapping arrays share one buffer."""
     pairs = [(name, argument) for name, argument in arguments if isinstance(argument, np.ndarray)]
     groups = overlap_groups([array for _, array in pairs])
     buffers: list[_Buffer] = []
-    address = _FIRST_ADDRESS
+    address = _FIRST_FIXED_ADDRESS
     for group in sorted(set(groups)):
         members = [pair for pair, own in zip(pairs, groups) if own == group]
         buffers.append(_Buffer([name for name, _ in members], [array for _, array in members], address))
@@ -154,7 +155,7 @@ def _bytecode_scalar(argument: Any) -> np.generic:
 
 
 def _signed_bits(number: np.generic) -> int:
-    """Returns the signed integer with the bits of an unsigned number."""
+    """Returns the signed integer that has the same bits as an unsigned number."""
     return int(np.array(number).view(number.dtype.name.lstrip("u")))
 
 
@@ -200,7 +201,7 @@ def launch(grid: Grid, kernel: Kernel, arguments: Arguments, *, stage: ExecutedS
         args = [folder / f"kernel.{stage}", "--launch", description.path, "--out-dir", out_folder]
         tool = "tile-sim" if stage == "ptx" else "tile-run"
         args += [*(["--check"] if check and stage != "ptx" else []), *limit_options(options)]
-        printed, output = run(tool, *args, fails=CheckError if check else RunError, deadline=deadline)
+        printed, output = run_tool(tool, *args, fails=CheckError if check else RunError, deadline=deadline)
         description.read_outputs(out_folder)
     if printed:
         print(printed.decode(errors="replace"), end="")

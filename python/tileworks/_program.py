@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import _cutile
 from ._errors import CompileError
-from ._tools import Deadline, run
+from ._tools import Deadline, run_tool
 from ._types import AnyPath, Arguments, Kernel, OptLevel, StageName
 
 #: The compiler stages whose output a program can return, in the order of the pipeline.
@@ -22,8 +22,8 @@ STAGE_DESCRIPTIONS = {
 }
 
 
-#: For each suffix of a target, the first architecture with this suffix. Code for the suffix `a` runs on one architecture, code for `f` on a
-#: family of architectures.
+#: For each suffix of a target, the number of the first architecture with this suffix. Code for a target with the suffix `a` runs on one
+#: architecture, and code for a target with the suffix `f` runs on a family of architectures.
 FIRST_ARCHITECTURES = {"a": 90, "f": 100}
 
 
@@ -55,13 +55,13 @@ class Stage:
         """The whole file as text; for a cubin, its kernels and their resources."""
         if self.kind in ("ptx", "llvm-ir"):
             return self.bytes.decode()
-        return run("tile-dump", fails=CompileError, input=self.bytes)[0].decode()
+        return run_tool("tile-dump", fails=CompileError, input=self.bytes)[0].decode()
 
     @property
     def program(self) -> str:
-        """The text without the log and the location tables."""
+        """The text of the stage without the log and the location tables."""
         bare = self.kind in ("aa", "as", "sched")
-        text = run("tile-dump", "--bare", fails=CompileError, input=self.bytes)[0].decode() if bare else self.text
+        text = run_tool("tile-dump", "--bare", fails=CompileError, input=self.bytes)[0].decode() if bare else self.text
         return "\n".join(line for line in text.splitlines() if not line.startswith("//!tile"))
 
     def save(self, path: AnyPath) -> None:
@@ -77,7 +77,8 @@ class Stage:
 
 
 class Program:
-    """A kernel for one target. The first request for a stage compiles it, and the program keeps the result.
+    """A kernel for one target. The first request for the file of a stage compiles the kernel up to this stage, and the program keeps the
+    file.
 
     Attributes:
         bytecode: The bytecode of the kernel.
@@ -111,7 +112,7 @@ class Program:
                 source.write_bytes(self.bytecode)
                 args = [source, f"--gpu-name={self.target}", f"-O{self.opt_level}", f"--emit={kind}", "-o", "-"]
                 lineinfo = ["--lineinfo"] if kind in ("ptx", "llvm-ir", "cubin") else []
-                data, _ = run("tileiras", *args, *lineinfo, *self.options, fails=CompileError, deadline=deadline or Deadline(self.timeout))
+                data, _ = run_tool("tileiras", *args, *lineinfo, *self.options, fails=CompileError, deadline=deadline or Deadline(self.timeout))
             self._stages[kind] = Stage(kind, data, self.target)
         return self._stages[kind]
 

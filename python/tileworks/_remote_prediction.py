@@ -17,8 +17,9 @@ from ._types import Arguments, Grid, Kernel
 
 
 def execute(names: list[str], contents: list[bytes], commands: Sequence[Sequence[str]]) -> list[tuple[int, bytes, bytes]]:
-    """Runs commands in a temporary folder of the worker that contains files of these names and contents, up to the first failure. Returns
-    exit code, standard output and standard error of each. A tool that is not at the path of the client is searched on PATH."""
+    """Runs commands on a worker, up to the first failure. The commands run in a temporary folder that contains files of the given names and
+    contents. Returns exit code, standard output and standard error of each executed command. If the worker has no tool at the path of the
+    client, the function searches PATH."""
     import os
     import shutil
     import subprocess
@@ -66,7 +67,7 @@ class Cluster:
         model = [tool("tile-time"), "--error-format=json", "kernel.ptx", "--launch", "launch.json", *(["--gpu", gpu] if gpu else []), *limit,
                  *limit_options(options), "--no-advice", "--json", "-"]
         files["kernel"] = program.bytecode
-        # Configurations share arrays, so equal contents are sent once.
+        # Configurations share arrays. With `hash=True`, Dask sends equal contents once.
         contents = self.client.scatter(list(files.values()), hash=True, direct=False)
         future = self.client.submit(execute, list(files), contents, [compiler, model], pure=False)
         results = future.result()
@@ -83,7 +84,7 @@ def connect_to_cluster(scheduler: str) -> Iterator[Cluster]:
         from distributed import Client
     except ImportError:
         raise TileworksError([], "a search on a cluster needs Dask: pip install distributed") from None
-    # Send the functions of this module by value, because workers need not have this package, only the tools.
+    # Send the functions of this module by value, because workers need only the tools and not this package.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     with Client(scheduler, set_as_default=False) as client:
         yield Cluster(client)

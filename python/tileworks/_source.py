@@ -11,7 +11,8 @@ from ._types import Kernel
 
 
 def source_file(kernel: Kernel, folder: Path) -> str | None:
-    """Returns the source file of a cuTile Python kernel. The text of a notebook cell is only in memory; `folder` gets a copy."""
+    """Returns the path of the source file of a cuTile Python kernel. Returns None if the kernel is not cuTile Python or its source is unknown.
+    The source of a notebook cell exists only in memory, so the function writes a copy to `folder`."""
     if not _cutile.is_kernel(kernel):
         return None
     function = inspect.unwrap(_cutile.python_function(kernel))

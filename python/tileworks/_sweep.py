@@ -33,7 +33,7 @@ class Command:
 
     @property
     def signature(self) -> str:
-        """Hash of the command. If it differs from the hash of the last sweep, the output is outdated."""
+        """Hash of the arguments. If this hash differs from the hash of the last sweep, the output is outdated."""
         return hashlib.sha256("\0".join(self.args).encode()).hexdigest()
 
 
@@ -57,7 +57,7 @@ def parse_compilations(path: Path) -> list[Command]:
                 rule = match[3] if current is variables else rule
             else:
                 current[match[2]] = match[3]
-    found = []
+    commands = []
     for args, own in builds:
         if args[1:3] == [":", "phony"]:
             phony[args[0]] = tuple(args[3:])
@@ -65,10 +65,10 @@ def parse_compilations(path: Path) -> list[Command]:
             output, source, dependencies = args[0], args[3], args[5:] if "|" in args else []
             scope = variables | own | {"out": shlex.quote(output), "in": shlex.quote(source), "launcher": ""}
             files = tuple(file for other in dependencies for file in phony.get(other, (other,)))
-            found.append(Command(output, source, files, tuple(shlex.split(_expand_variables(rule, scope)))))
-    if not found:
+            commands.append(Command(output, source, files, tuple(shlex.split(_expand_variables(rule, scope)))))
+    if not commands:
         raise TileworksError([], f"{path} has no compilations; tileiras --emit-ninja writes such a file")
-    return found
+    return commands
 
 
 def _expand_variables(text: str, variables: dict[str, str]) -> str:
@@ -86,7 +86,8 @@ def _split_build_line(line: str, variables: dict[str, str]) -> list[str]:
 
 
 def is_outdated(command: Command, state: dict[str, str], root: Path) -> bool:
-    """Returns whether an output is missing or older than a file on which it depends, or its command has changed."""
+    """Returns whether the output of a command is missing, is older than a file on which it depends, or was built by another command. `state`
+    maps each output to the signature of the command that built it."""
     try:
         output_time = (root / command.output).stat().st_mtime_ns
         newest_input_time = max((root / file).stat().st_mtime_ns for file in (command.source, *command.dependencies))
@@ -96,7 +97,8 @@ def is_outdated(command: Command, state: dict[str, str], root: Path) -> bool:
 
 
 def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes, bytes | None]]:
-    """Runs on a worker: executes commands in a temporary folder. Returns exit code, standard error and output file of each command."""
+    """Executes commands on a worker, in a temporary folder. Each task is the arguments of a command and the contents of its input. Returns the
+    exit code, the standard error and the contents of the output file (None after a failure) of each command."""
     import os
     import subprocess
     import tempfile
@@ -114,11 +116,11 @@ def execute(tasks: list[tuple[tuple[str, ...], bytes]]) -> list[tuple[int, bytes
             except OSError as error:
                 results.append((127, f"{line[0]}: {error}".encode(), None))
                 continue
-            built = None
+            output_bytes = None
             if finished.returncode == 0:
                 with open(output, "rb") as file:
-                    built = file.read()
-            results.append((finished.returncode, finished.stderr, built))
+                    output_bytes = file.read()
+            results.append((finished.returncode, finished.stderr, output_bytes))
     return results
 
 
@@ -127,7 +129,7 @@ def run_on_cluster(client: Any, outdated: list[Command], root: Path, workers: in
     import cloudpickle
     from distributed import as_completed
 
-    # Send the functions of this module by value, because workers need not have this package, only the tools.
+    # Send the functions of this module by value, because workers need only the tools and not this package.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     size = max(1, len(outdated) // (TASKS_PER_WORKER * max(1, workers)))
     parts = [outdated[at:at + size] for at in range(0, len(outdated), size)]
@@ -136,8 +138,8 @@ def run_on_cluster(client: Any, outdated: list[Command], root: Path, workers: in
         tasks = [(command.args, (root / command.source).read_bytes()) for command in part]
         futures[client.submit(execute, tasks, pure=False)] = part
     for future, results in as_completed(list(futures), loop=client.loop, with_results=True):
-        for command, (code, stderr, built) in zip(futures[future], results):
-            yield command, code, stderr, built
+        for command, (code, stderr, output_bytes) in zip(futures[future], results):
+            yield command, code, stderr, output_bytes
 
 
 def sweep(path: AnyPath = "build.ninja", *, scheduler: str | None = None, workers: int | None = None,
@@ -175,16 +177,16 @@ def sweep(path: AnyPath = "build.ninja", *, scheduler: str | None = None, worker
             local_cluster = LocalCluster(n_workers=workers or os.cpu_count() or 1, threads_per_worker=1, processes=False, dashboard_address=None)
         with Client(scheduler or local_cluster, set_as_default=False) as client:
             count = len(client.nthreads()) or 1
-            for command, code, stderr, built in run_on_cluster(client, outdated, root, count):
+            for command, code, stderr, output_bytes in run_on_cluster(client, outdated, root, count):
                 sys.stderr.write(stderr.decode(errors="replace"))
-                if code != 0 or built is None:
+                if code != 0 or output_bytes is None:
                     failed += 1
                     sys.stderr.write(f"FAILED: {command.output} ({code})\n")
                     continue
                 output = root / command.output
                 output.parent.mkdir(parents=True, exist_ok=True)
                 temporary = output.with_name(f"{output.name}.{os.getpid()}.tmp")
-                temporary.write_bytes(built)
+                temporary.write_bytes(output_bytes)
                 os.replace(temporary, output)
                 state[command.output] = command.signature
     finally:

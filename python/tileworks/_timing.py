@@ -13,7 +13,7 @@ from typing import Any
 from ._errors import RunError
 from ._launch import LaunchDescription
 from ._program import Program, compile
-from ._tools import Deadline, limit_options, run
+from ._tools import Deadline, limit_options, run_tool
 from ._types import Arguments, Grid, Kernel, OptLevel
 
 
@@ -42,14 +42,14 @@ class Timing:
 
     def _repr_html_(self) -> str:
         head = f"{self.data['kernel']} on {self.gpu}: {_format_time(self.seconds)}, {self.cycles:.0f} cycles"
-        advice = "".join(f"<tr><td>{gain:.1%}</td><td>{html.escape(how)}</td></tr>" for gain, how in self.advice())
+        advice = "".join(f"<tr><td>{share:.1%}</td><td>{html.escape(change)}</td></tr>" for share, change in self.advice())
         advice_table = f"<table><tr><th>saves</th><th>by</th></tr>{advice}</table>" if advice else ""
         report = f'<pre style="line-height: 1.2">{html.escape(self.report)}</pre>'
         return f"<p>{html.escape(head)}</p>{advice_table}<details><summary>report</summary>{report}</details>"
 
     def advice(self) -> list[tuple[float, str]]:
-        """Returns the changes that would save time: the saved fraction of the time, and the change."""
-        return [(one["gain"], f"{one['if']}: {one['how']}") for one in self.data["advice"]]
+        """Returns the changes that would save time: the saved share of the predicted time, and the change."""
+        return [(entry["saved_share"], f"{entry['scenario']}: {entry['suggestion']}") for entry in self.data["advice"]]
 
 
 def _format_time(seconds: float) -> str:
@@ -89,7 +89,7 @@ def predict(program: Program, grid: Grid, kernel: Kernel, arguments: Arguments, 
         description = LaunchDescription(folder, grid, kernel, arguments)
         program.stage("ptx", deadline=deadline).save(folder / "kernel.ptx")
         args = [folder / "kernel.ptx", "--launch", description.path, *(["--gpu", gpu] if gpu else []), *limit_options(options)]
-        report, _ = run("tile-time", *args, "--json", folder / "time.json", fails=RunError, deadline=deadline)
+        report, _ = run_tool("tile-time", *args, "--json", folder / "time.json", fails=RunError, deadline=deadline)
         data = json.loads((folder / "time.json").read_text())
     return Timing(data["seconds"], data["cycles"], data["gpu"], report.decode(), data)
 

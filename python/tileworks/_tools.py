@@ -48,9 +48,10 @@ def tool(name: str) -> str:
     raise TileworksError([], f"{name} is neither in TILEWORKS_TOOLS, nor beside this Python, nor on PATH")
 
 
-def run(name: str, *args: object, fails: type[TileworksError], cwd: str | None = None, input: bytes | None = None,
+def run_tool(name: str, *args: object, fails: type[TileworksError], cwd: str | None = None, input: bytes | None = None,
         deadline: Deadline | None = None) -> tuple[bytes, list[Diagnostic]]:
-    """Runs a tool. Returns its standard output and its diagnostics. Raises `fails` if the tool fails, or `TimeLimitError` at the deadline."""
+    """Runs a tool. Returns the standard output of the tool and its diagnostics. Raises an exception of the type `fails` if the tool fails,
+    and `TimeLimitError` if the tool runs at the deadline."""
     command = [tool(name), "--error-format=json", *map(str, args)]
     left = deadline.remaining_seconds() if deadline else None
     try:
@@ -65,11 +66,12 @@ def run(name: str, *args: object, fails: type[TileworksError], cwd: str | None =
 
 
 def check_exit_code(name: str, code: int, stdout: bytes, stderr: bytes, fails: type[TileworksError]) -> list[Diagnostic]:
-    """Returns the diagnostics of a tool that has ended. Raises `fails` if it failed, or `TimeLimitError` if it reached its time limit."""
+    """Returns the diagnostics of a tool that has ended. Raises an exception of the type `fails` if the tool failed, and `TimeLimitError` if
+    the tool reached its time limit."""
     lines = stderr.decode(errors="replace").splitlines()
-    output = [one for one in map(Diagnostic.read, lines) if one]
+    output = [diagnostic for diagnostic in map(Diagnostic.read, lines) if diagnostic]
     if code != 0:
-        if any(one.code == "CLI006" and "--max-time" in one.message for one in output):
+        if any(diagnostic.code == "CLI006" and "--max-time" in diagnostic.message for diagnostic in output):
             fails = TimeLimitError
         raise fails(output, "\n".join(lines) or f"{name} ended with {code}", stdout.decode(errors="replace"))
     return output

@@ -53,7 +53,7 @@ class TuningResult(Generic[T]):
     def summary(self, *, rows: int = 10) -> str:
         """Returns the table of the `rows` shortest times, and as many failures."""
         lines = [f"{len(self.successes)} predicted, {len(self.failures)} failed"]
-        lines += [f"{one.mean_us:12.2f} us  {one.config}" for one in self.successes[:rows]]
+        lines += [f"{result.mean_us:12.2f} us  {result.config}" for result in self.successes[:rows]]
         for config, kind, message in self.failures[:rows]:
             lines.append(f"      failed    {config}: {kind.__name__}: {(message.splitlines() or [''])[0]}")
         return "\n".join(lines)
@@ -67,9 +67,9 @@ class TuningResult(Generic[T]):
     def _repr_html_(self) -> str:
         longest = self.successes[-1].seconds
         rows = "".join(
-            f"<tr><td>{one.mean_us:.2f} us</td>"
-            f'<td><div style="background: #76b900; height: 1em; width: {200 * one.seconds / longest:.0f}px"></div></td>'
-            f"<td>{html.escape(str(one.config))}</td></tr>" for one in self.successes[:40])
+            f"<tr><td>{result.mean_us:.2f} us</td>"
+            f'<td><div style="background: #76b900; height: 1em; width: {200 * result.seconds / longest:.0f}px"></div></td>'
+            f"<td>{html.escape(str(result.config))}</td></tr>" for result in self.successes[:40])
         return f"<p>{len(self.successes)} predicted, {len(self.failures)} failed</p><table>{rows}</table>"
 
 
@@ -131,7 +131,7 @@ def tune(space: Sequence[T], grid: Callable[[T], Grid], kernel: Kernel | Callabl
         raise ValueError("the space has no configuration")
     context: AbstractContextManager[Cluster | None] = connect_to_cluster(scheduler) if scheduler is not None else nullcontext()
     with context as machines:
-        known = _ResultsFile(results)
+        results_file = _ResultsFile(results)
         # cuTile traces a kernel in Python and is not reentrant.
         tracing_lock, recording_lock = threading.Lock(), threading.Lock()
 
@@ -149,7 +149,7 @@ def tune(space: Sequence[T], grid: Callable[[T], Grid], kernel: Kernel | Callabl
             parts = (hashlib.sha256(program.bytecode).hexdigest(), launch_digest, target, gpu, opt_level, own_options)
             key = hashlib.sha256(repr(parts).encode()).hexdigest()
             with recording_lock:
-                if (seconds := known.seconds.get(key)) is not None:
+                if (seconds := results_file.seconds.get(key)) is not None:
                     return seconds
             if machines is not None:
                 seconds = machines.predict(program, grid(config), chosen, own_arguments, target=target, opt_level=opt_level, options=own_options,
@@ -157,7 +157,7 @@ def tune(space: Sequence[T], grid: Callable[[T], Grid], kernel: Kernel | Callabl
             else:
                 seconds = predict(program, grid(config), chosen, own_arguments, gpu=gpu, options=own_options, deadline=Deadline(timeout)).seconds
             with recording_lock:
-                known.add(key, seconds)
+                results_file.add(key, seconds)
             return seconds
 
         successes: list[tuple[int, Prediction[T]]] = []
@@ -184,5 +184,5 @@ def tune(space: Sequence[T], grid: Callable[[T], Grid], kernel: Kernel | Callabl
         if not successes:
             error = failures[0][1]
             raise TileworksError([], f"every configuration failed; the first is {space[failures[0][0]]}: {error}") from error
-        ranked = [one for _, one in sorted(successes, key=lambda success: (success[1].seconds, success[0]))]
+        ranked = [result for _, result in sorted(successes, key=lambda success: (success[1].seconds, success[0]))]
         return TuningResult(ranked[0], ranked, [(space[index], type(error), str(error)) for index, error in failures])

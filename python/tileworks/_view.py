@@ -10,7 +10,7 @@ from ._errors import CompileError
 from ._launch import LaunchDescription
 from ._program import compile
 from ._source import source_file
-from ._tools import Deadline, run
+from ._tools import Deadline, run_tool
 from ._types import AnyPath, Arguments, Grid, Kernel, OptLevel
 
 
@@ -66,5 +66,5 @@ def view(kernel: Kernel, arguments: Arguments = (), *, grid: Grid | None = None,
             args += ["--source", Path(source).absolute()]
         if grid is not None:
             args += ["--launch", LaunchDescription(folder, grid, kernel, arguments).path, *(["--gpu", gpu] if gpu else [])]
-        run("tile-view", *args, fails=CompileError, deadline=deadline)
+        run_tool("tile-view", *args, fails=CompileError, deadline=deadline)
         return Page((folder / "page.html").read_text())

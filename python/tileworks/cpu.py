@@ -85,7 +85,7 @@ class device(contextlib.ContextDecorator):
             raise ValueError(f"this process already uses the CPU device with {used._options}")
         if used is None:
             os.environ.update(environment(**self._options))
-            _cpu_driver.driver()
+            _cpu_driver.initialized_library()
             device._device_of_process = self
         self._undo.append(_on_import("cuda.tile", _patch_cutile))
         if self._torch:
@@ -99,7 +99,7 @@ def _patch_torch(torch: Any) -> Callable[[], None]:
 
 
 def _patch_cutile(ct: Any) -> Callable[[], None]:
-    """Patches the functions of cuTile that take arrays, and the search for the compiler."""
+    """Patches the functions of cuTile that take arrays, and cuTile's search for the compiler. Returns a function that undoes the patches."""
     from cuda.tile import _cext, _compile
 
     _cpu_arrays.patch_torch_export()
@@ -115,7 +115,7 @@ def _patch_cutile(ct: Any) -> Callable[[], None]:
             _cpu_arrays.patch_torch_export()
             # An earlier call that failed before its launch may have left permissions for memory that no longer exists.
             _cpu_driver.forget_host_memory()
-            args = tuple(_cpu_arrays.replace_arrays(one) if at == position else one for at, one in enumerate(args))
+            args = tuple(_cpu_arrays.replace_arrays(argument) if at == position else argument for at, argument in enumerate(args))
             return function(*args, **kwargs)
         return call
 
@@ -169,19 +169,19 @@ class _ImportHook(importlib.abc.MetaPathFinder):
 
 
 def _on_import(name: str, patch: Callable[[Any], Callable[[], None]]) -> Callable[[], None]:
-    """Patches a module now if it is imported, else after its import. Returns a function that undoes the patch."""
-    undone: list[Callable[[], None]] = []
-    finder = _ImportHook(name, lambda module: undone.append(patch(module)))
+    """Patches the module `name` now if it is already imported, and otherwise after its import. Returns a function that undoes the patch."""
+    undo_functions: list[Callable[[], None]] = []
+    finder = _ImportHook(name, lambda module: undo_functions.append(patch(module)))
     if name in sys.modules:
-        undone.append(patch(sys.modules[name]))
+        undo_functions.append(patch(sys.modules[name]))
     else:
         sys.meta_path.insert(0, finder)
 
     def undo() -> None:
         with contextlib.suppress(ValueError):
             sys.meta_path.remove(finder)
-        for one in undone:
-            one()
+        for restore in undo_functions:
+            restore()
     return undo
 
 
@@ -203,8 +203,8 @@ def pytest_addoption(parser: Any) -> None:
 
 def pytest_load_initial_conftests(early_config: Any) -> None:
     """Enters the device before a conftest file can import torch or cuTile."""
-    given = early_config.known_args_namespace
-    device(given.cpu_device, stage=given.cpu_stage, check=given.cpu_check).__enter__()
+    arguments = early_config.known_args_namespace
+    device(arguments.cpu_device, stage=arguments.cpu_stage, check=arguments.cpu_check).__enter__()
 
 
 def pytest_report_header() -> str:

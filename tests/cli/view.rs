@@ -53,7 +53,7 @@ fn all_texts_of_a_matmul_link_to_its_line() {
     let numbers = pane_named(&model, "ptx")["numbers"].as_array().unwrap();
     let times = model["time"]["lines"].as_array().unwrap();
     assert!(times.len() > 20 && times.iter().all(|time| numbers.contains(&time["line"])));
-    let sum: f64 = times.iter().map(|time| time["part"].as_f64().unwrap()).sum();
+    let sum: f64 = times.iter().map(|time| time["share"].as_f64().unwrap()).sum();
     assert!((sum - 1.0).abs() < 1e-6, "{sum}");
 }
 

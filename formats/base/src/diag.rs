@@ -1,7 +1,7 @@
 //! Diagnostics as data, and the code that renders them as text. No other code prints diagnostics.
 //!
-//! Messages are lower case and have no full stop. A diagnostic points at a source position, an entity of the file (`%7`) or a byte
-//! offset.
+//! Messages start in lower case and have no full stop. A diagnostic has the position of the problem: a source position, an entity
+//! of the file (`%7`) or a byte offset.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ pub enum Severity {
     Note,
 }
 
-/// The class of an error; it decides the exit code of the tool that reports it.
+/// The class of an error. The class determines the exit code of the tool that reports the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -42,11 +42,11 @@ pub enum Place {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         in_full: String,
     },
-    /// A position in a text form. `excerpt` is the line, under which a caret marks the column.
+    /// A position in a text form. `excerpt` is the text of the line. A caret under the excerpt marks the column.
     Text { file: String, line: u32, column: u32, excerpt: String },
     /// An entity of the file by its name, such as `%7`.
     Entity(String),
-    /// A binary file, and the byte offset if known.
+    /// A binary file, and the byte offset of the problem; `None` if the offset is unknown.
     Input {
         file: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,26 +59,27 @@ pub enum Place {
 pub struct Diagnostic {
     pub severity: Severity,
     pub kind: Kind,
-    /// A short, stable code such as `AA012`; `tileiras --explain` documents it.
+    /// A short, stable code such as `AA012`. `tileiras --explain` prints the page of a code.
     pub code: String,
     pub message: String,
+    /// The position of the problem; `None` if it is unknown.
     pub place: Option<Place>,
     pub notes: Vec<String>,
     /// The lines that [`Style::Reference`] prints instead of the message; empty if NVIDIA's tileiras prints the same message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference: Vec<String>,
-    /// The resource that the kernel exceeds, if the diagnostic reports such a failure.
+    /// The resource that the kernel exceeds; `None` if the diagnostic reports another problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<Resource>,
 }
 
-/// A resource of the target that a kernel exceeds. An autotuner can read this struct instead of parsing the message.
+/// A resource of which the kernel needs more than the target has. An autotuner can read this struct instead of parsing the message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
     pub kind: ResourceKind,
     pub needed: u64,
     pub available: u64,
-    /// The option or hint that determines `needed` or `available`, such as `stages=8`. `None` if the program determines them.
+    /// The option or hint that determines `needed` or `available`, such as `stages=8`. `None` if the program determines both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -107,7 +108,7 @@ pub type Result<T, E = Box<Diagnostic>> = std::result::Result<T, E>;
 pub enum Style {
     /// For people: `error[AA012]: message`, then the position and the notes.
     Human,
-    /// As `Human`, with terminal colours.
+    /// The same text as `Human`, with terminal colours.
     Terminal,
     /// One JSON object per line, for the driver.
     Json,
@@ -115,7 +116,7 @@ pub enum Style {
     Reference,
 }
 
-/// A part of the text of a diagnostic that has a colour of its own.
+/// A part of the text of a diagnostic. Each part has a colour of its own.
 #[derive(Clone, Copy)]
 enum Part {
     Severity,
@@ -150,16 +151,17 @@ impl Diagnostic {
     pub fn io(code: impl AsRef<str>, message: impl Into<String>) -> Box<Self> {
         Self::new(Kind::Io, code, message)
     }
-    /// Points at a place.
+    /// Sets the position.
     pub fn at(mut self: Box<Self>, place: Place) -> Box<Self> {
         self.place = Some(place);
         self
     }
-    /// Points at a binary file, and at a byte offset if known.
+    /// Sets the position to a binary file, and to a byte offset in the file if the offset is known.
     pub fn in_input(self: Box<Self>, file: impl Into<String>, offset: Option<u64>) -> Box<Self> {
         self.at(Place::Input { file: file.into(), offset })
     }
-    /// Points at the source position of `loc`, if it has one and the diagnostic has no position yet.
+    /// Sets the position to the source position of `loc`. Has no effect if `loc` has no source position, or if the diagnostic
+    /// already has a position.
     pub fn at_loc(self: Box<Self>, debug: &crate::DebugInfo, loc: crate::Loc) -> Box<Self> {
         match debug.position(loc) {
             Some((file, line, column)) if self.place.is_none() => {
@@ -174,19 +176,20 @@ impl Diagnostic {
         self.notes.push(note.into());
         self
     }
-    /// Names the resource that the kernel exceeds.
+    /// Records the resource that the kernel exceeds: its kind, the needed amount and the available amount.
     pub fn exceeds(mut self: Box<Self>, kind: ResourceKind, needed: u64, available: u64) -> Box<Self> {
         self.resource = Some(Resource { kind, needed, available, hint: None });
         self
     }
-    /// Names the option or hint that determines the needed or the available amount of the resource.
+    /// Records the option or hint that determines the needed or the available amount of the resource. Has no effect on a diagnostic
+    /// without a resource.
     pub fn caused_by(mut self: Box<Self>, hint: Option<String>) -> Box<Self> {
         if let Some(resource) = &mut self.resource {
             resource.hint = hint;
         }
         self
     }
-    /// The exit code of a tool that reports this error.
+    /// Returns the exit code of a tool that reports this error.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
             Kind::Invalid => 1,
@@ -196,7 +199,7 @@ impl Diagnostic {
         }
     }
 
-    /// Renders the diagnostic as text, with a newline at the end. `json` encodes it for [`Style::Json`].
+    /// Renders the diagnostic as text, with a newline at the end. `json` encodes the diagnostic for [`Style::Json`].
     pub fn render(&self, style: Style, json: impl Fn(&Diagnostic) -> String) -> String {
         match style {
             Style::Json => json(self) + "\n",
@@ -215,7 +218,7 @@ impl Diagnostic {
         }
     }
 
-    /// The parameters of the ANSI escape sequence that selects the colour of a part.
+    /// Returns the parameters of the ANSI escape sequence that selects the colour of a part.
     fn colour_parameters(&self, part: Part) -> &'static str {
         match (part, self.severity) {
             (Part::Severity | Part::Caret, Severity::Error) => "1;31",
@@ -226,7 +229,8 @@ impl Diagnostic {
         }
     }
 
-    /// Renders [`Style::Human`] or [`Style::Terminal`]. `paint` adds the escape sequences of a part.
+    /// Renders [`Style::Human`] or [`Style::Terminal`]. `paint` returns the text of a part. For `Terminal`, `paint` adds the escape
+    /// sequences of the colour.
     fn render_human(&self, paint: impl Fn(Part, &str) -> String) -> String {
         let severity = paint(Part::Severity, &format!("{}[{}]", self.severity_word(), self.code));
         let mut out = format!("{severity}{}\n", paint(Part::Message, &format!(": {}", self.message)));
@@ -256,7 +260,7 @@ impl Diagnostic {
         out
     }
 
-    /// Renders [`Style::Reference`].
+    /// Renders the diagnostic in [`Style::Reference`].
     fn render_reference(&self) -> String {
         let word = self.severity_word();
         if !self.reference.is_empty() {

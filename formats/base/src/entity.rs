@@ -1,4 +1,5 @@
-//! Ids and the arenas they index. An id is a `u32` newtype. It prints with a sigil, such as `%7` or `^2`, as in the text forms.
+//! Ids, and the arenas that they index. An id is a `u32` newtype. An id prints with a sigil, such as `%7` or `^2`, as in the text
+//! forms.
 
 use serde::{Deserialize, Serialize};
 use std::marker::PhantomData;
@@ -41,7 +42,7 @@ macro_rules! entity {
     };
 }
 
-/// A vector indexed by its own id type. It never shrinks, so ids stay valid.
+/// A vector with an id type of its own for indices. An arena never shrinks, so ids stay valid.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Arena<K, V> {
@@ -54,6 +55,7 @@ impl<K: Entity, V> Arena<K, V> {
     pub fn new() -> Self {
         Arena { items: Vec::new(), key: PhantomData }
     }
+    /// Adds a value at the end, and returns its id.
     pub fn push(&mut self, value: V) -> K {
         let id = K::from_index(self.items.len());
         self.items.push(value);

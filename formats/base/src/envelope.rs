@@ -1,11 +1,11 @@
 //! The file envelope: the metadata of a stage file, and its three forms.
 //!
-//! - Binary: [`MAGIC`], then the length and the BLAKE3 hash of the remaining bytes, so readers detect truncation and damage. The
-//!   remaining bytes are the length of the envelope, the envelope and the payload.
+//! - Binary: [`MAGIC`], then the length and the BLAKE3 hash of the remaining bytes. Length and hash let a reader detect truncation
+//!   and damage. The remaining bytes are the length of the envelope, the envelope and the payload.
 //! - RON: the line `//!tile ron FORMAT VERSION PHASE`, then `(envelope, payload)`.
-//! - Text: envelope lines, which start with `//!tile`, and then the text form of the payload. More envelope lines follow, with
-//!   the log and the location tables. The first envelope line has format, version and phase. In a `.ptx` file, all envelope lines
-//!   come first.
+//! - Text: envelope lines, which start with `//!tile`, and then the text form of the payload. More envelope lines, with the log and
+//!   the location tables, follow the payload. The first envelope line has format, version and phase. In a `.ptx` file, all
+//!   envelope lines come first.
 
 use crate::diag::{Diagnostic, Place, Result};
 use crate::program_text::Source;
@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// The first bytes of a binary stage file. 0x93 distinguishes it from text.
+/// The first bytes of a binary stage file. The byte 0x93 does not start any text file.
 pub const MAGIC: [u8; 8] = *b"\x93TILEWK\n";
 /// Bytes before the envelope: the magic number, a 64-bit length and a BLAKE3 hash.
 const HEADER_BYTES: usize = MAGIC.len() + 8 + 32;
 /// The prefix of each envelope line in a text file. Ordinary comment lines may precede the first envelope line.
 pub const LINE_PREFIX: &str = "//!tile ";
 
-/// Returns whether a line is an ordinary comment: envelope lines start with `//!`.
+/// Returns whether a line is an ordinary comment. A line that starts with `//!` is not: envelope lines start with `//!`.
 fn is_comment(line: &str) -> bool {
     line.starts_with("//") && !line.starts_with("//!")
 }
@@ -33,7 +33,7 @@ pub struct Envelope {
     pub version: u32,
     /// The last phase that the writing tool completed, such as a pass of `tile-sched`.
     pub phase: String,
-    /// `None` before `tile-lower-as`, because earlier stages are independent of the target.
+    /// The target; `None` before `tile-lower-as`, because earlier stages are independent of the target.
     pub target: Option<Target>,
     pub options: Options,
     /// Name and version of the tool that wrote the file.
@@ -44,7 +44,7 @@ pub struct Envelope {
     pub debug: DebugInfo,
 }
 
-/// Option values by name. The first stage that needs an option records it; later stages accept only the recorded value.
+/// Option values by name. The first stage that needs an option records its value. Later stages accept only the recorded value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Options(pub BTreeMap<String, String>);
 
@@ -61,7 +61,7 @@ pub struct LogEntry {
     pub loc: Loc,
 }
 
-/// A log entry in the text form. `function` is an index into the table of function names.
+/// A log entry in the text form. `function` is an index into the function names of the preceding `function` lines.
 #[derive(Serialize, Deserialize)]
 struct LogLine {
     pass: String,
@@ -74,7 +74,7 @@ struct LogLine {
 }
 
 impl LogLine {
-    /// Returns `None` if the table has no function with this number.
+    /// Returns the log entry, or `None` if `functions` has no name at the index.
     fn into_entry(self, functions: &[String]) -> Option<LogEntry> {
         let LogLine { pass, outcome, name, category, function, loc, message } = self;
         let function = functions.get(function as usize)?.clone();
@@ -106,7 +106,7 @@ pub enum Category {
 /// Whether the text form of an op refers to the location table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locations {
-    /// Each op has its location number, such as `@4`.
+    /// The line of each op has the number of the op's location, such as `@4`.
     Named,
     /// Ops have no location numbers. Comments still show source lines, but a reader ignores them.
     Omitted,
@@ -118,12 +118,13 @@ pub trait Payload: Serialize + DeserializeOwned {
     const FORMAT: &'static str;
     /// The version of the format. A change that makes older files unreadable increases it.
     const VERSION: u32;
-    /// Checks the invariants of the format. It runs after reading and before writing, so other code may index without checks.
+    /// Checks the invariants of the format. [`File::read`] and [`File::write`] call this function, so other code may index without
+    /// checks.
     fn verify(&self, envelope: &Envelope) -> Result<()>;
-    /// The text form, without envelope lines.
+    /// Returns the text form, without envelope lines.
     fn print(&self, envelope: &Envelope, locations: Locations) -> String;
-    /// Parses the output of `print`. Some text forms contain parts of the envelope, such as locations, which this function adds to
-    /// it.
+    /// Parses the output of `print`. Some text forms contain parts of the envelope, such as locations. This function adds these
+    /// parts to `envelope`.
     fn parse(source: Source<'_>, envelope: &mut Envelope) -> Result<Self>;
 }
 
@@ -161,7 +162,7 @@ impl Options {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
-    /// Records an option. A value recorded by an earlier stage must be equal.
+    /// Records an option. Returns an error if an earlier stage recorded a different value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match self.0.get(name) {
             Some(earlier) if earlier != value => Err(Diagnostic::usage(
@@ -174,7 +175,7 @@ impl Options {
             }
         }
     }
-    /// The optimisation level; the default is 3.
+    /// Returns the recorded optimisation level, or 3 if no stage recorded a number.
     pub fn opt_level(&self) -> u32 {
         self.get("opt-level").and_then(|level| level.parse().ok()).unwrap_or(3)
     }
@@ -199,22 +200,23 @@ impl Envelope {
         }
     }
 
-    /// The envelope of the next stage's file. It keeps everything except format, version, phase and producer.
-    pub fn next<P: Payload>(&self, phase: &str, producer: &str) -> Envelope {
+    /// Returns the envelope of the next stage's file. Only format, version, phase and producer differ from this envelope.
+    pub fn for_next_stage<P: Payload>(&self, phase: &str, producer: &str) -> Envelope {
         Envelope { format: P::FORMAT.into(), version: P::VERSION, phase: phase.into(), producer: producer.into(), ..self.clone() }
     }
 
-    /// The target. Files of `tile-lower-as` and of later stages have a target, which their verifiers check.
+    /// Returns the target, or an error if there is none. Files of `tile-lower-as` and of later stages have a target, which their
+    /// verifiers check.
     pub fn target(&self) -> Result<Target> {
         self.target.ok_or_else(|| Diagnostic::invalid("ENV005", "the file has no target"))
     }
 
-    /// The envelope as comment lines.
+    /// Returns the envelope as comment lines.
     pub fn to_lines(&self) -> String {
         self.head_lines() + &self.table_lines()
     }
 
-    /// The envelope lines before the program: format, target, options and origin.
+    /// Returns the envelope lines before the program: format, target, options, producer and input hash.
     fn head_lines(&self) -> String {
         let mut out = format!("{LINE_PREFIX}{} {} {}\n", self.format, self.version, self.phase);
         let mut line = |key: &str, value: String| out.push_str(&format!("{LINE_PREFIX}{key} {value}\n"));
@@ -229,8 +231,8 @@ impl Envelope {
         out
     }
 
-    /// The envelope lines after the program: the log of the passes and the location tables. A log line refers to its function by a
-    /// number, so each function name occurs once.
+    /// Returns the envelope lines after the program: the log of the passes and the location tables. A log line refers to its
+    /// function by a number, so each function name occurs once.
     fn table_lines(&self) -> String {
         let mut out = String::new();
         let mut line = |key: &str, value: String| out.push_str(&format!("{LINE_PREFIX}{key} {value}\n"));
@@ -258,7 +260,8 @@ impl Envelope {
         out
     }
 
-    /// Reads envelope lines. Returns lines with unknown keys as (key, value) pairs, for the format.
+    /// Reads the envelope lines of the file `name`. Returns the envelope, and the (key, value) pairs of the lines with unknown
+    /// keys. A format may define keys of its own.
     pub fn from_lines(text: &str, name: &str) -> Result<(Envelope, Vec<(String, String)>)> {
         let error_at = |number: usize, line: &str, message: String| {
             let place = Place::Text { file: name.into(), line: number as u32 + 1, column: 1, excerpt: line.into() };
@@ -317,7 +320,8 @@ impl Envelope {
         Ok((envelope, unknown))
     }
 
-    /// Returns whether the phase, producer, hash and options read back equal from the text form, which writes them verbatim.
+    /// Returns whether the phase, producer, hash and options are equal after the envelope is written as text and read again. The
+    /// text form writes them without escapes.
     fn is_expressible_in_lines(&self) -> bool {
         let names = || self.options.0.keys();
         let mut words = [&self.phase, &self.producer, &self.input_hash].into_iter().chain(names()).chain(self.options.0.values());
@@ -326,7 +330,7 @@ impl Envelope {
 
     /// Checks that the file has format `P` in its current version, and that the text form can express the envelope. Also checks
     /// that locations refer to entries of their tables.
-    pub fn expect<P: Payload>(&self, name: &str) -> Result<()> {
+    pub fn verify_as<P: Payload>(&self, name: &str) -> Result<()> {
         let expected = format!("{} v{}", P::FORMAT, P::VERSION);
         if self.format != P::FORMAT || self.version != P::VERSION {
             let message = format!("{name} is {} v{} from {}; this tool reads {expected}", self.format, self.version, self.producer);
@@ -345,8 +349,8 @@ impl Envelope {
     }
 }
 
-/// Writes any serializable value as RON on one line. The closure `one_line` above takes values of different types through this
-/// trait, because a closure cannot be generic.
+/// A trait for writing any serializable value as RON on one line. In [`Envelope::table_lines`], the closure `one_line` takes values
+/// of different types as trait objects, because a closure cannot be generic.
 mod erased {
     pub(super) trait Ron {
         fn one_line(&self) -> String;
@@ -374,7 +378,7 @@ impl<P: Payload> File<P> {
         match sniff(bytes) {
             Sniffed::Stage { form: Form::Binary, .. } => {
                 let (envelope, payload) = open_binary(bytes, name)?;
-                envelope.expect::<P>(name)?;
+                envelope.verify_as::<P>(name)?;
                 let payload = codec::decode(payload)
                     .map_err(|error| Diagnostic::invalid("ENV002", format!("{name} does not decode as {}: {error}", P::FORMAT)))?;
                 Ok(File { envelope, payload })
@@ -386,14 +390,14 @@ impl<P: Payload> File<P> {
                     return Err(wrong_format::<P>(&format, message));
                 }
                 let (envelope, payload): (Envelope, P) = codec::from_ron(text).map_err(|error| ron_error(text, name, &error))?;
-                envelope.expect::<P>(name)?;
+                envelope.verify_as::<P>(name)?;
                 Ok(File { envelope, payload })
             }
             Sniffed::Stage { form: Form::Text, .. } => {
                 let text = utf8(bytes, name)?;
-                // The tables follow the program, whose parser skips them as comments.
+                // The tables follow the program. The parser of the program skips them as comments.
                 let (mut envelope, unknown) = Envelope::from_lines(text, name)?;
-                envelope.expect::<P>(name)?;
+                envelope.verify_as::<P>(name)?;
                 if let Some((key, _)) = unknown.first() {
                     return Err(Diagnostic::invalid("ENV004", format!("{name} has an envelope line with the unknown key '{key}'")));
                 }
@@ -439,14 +443,15 @@ impl<P: Payload> File<P> {
         })
     }
 
-    /// Returns the text form without log and locations, for people. [`File::read`] accepts it, but its locations are unknown.
+    /// Returns the text form without log and locations, for people. [`File::read`] accepts this text, and all locations of the
+    /// resulting file are unknown.
     pub fn text_without_locations(&self) -> Result<String> {
         self.payload.verify(&self.envelope)?;
         Ok(self.envelope.head_lines() + &self.payload.print(&self.envelope, Locations::Omitted))
     }
 }
 
-/// The envelope and payload bytes of a binary file, after the length and hash checks.
+/// Checks the length and the hash of a binary file. Returns the envelope and the bytes of the payload.
 pub fn open_binary<'a>(bytes: &'a [u8], name: &str) -> Result<(Envelope, &'a [u8])> {
     let damaged = |message: String| Diagnostic::invalid("ENV002", format!("{name}: {message}"));
     let header = bytes
@@ -470,8 +475,8 @@ pub fn open_binary<'a>(bytes: &'a [u8], name: &str) -> Result<(Envelope, &'a [u8
     Ok((envelope, payload))
 }
 
-/// Returns whether a file is empty, or a truncated binary stage file. A tool reads such bytes from a pipe if the writing process
-/// failed.
+/// Returns whether a file is empty, or a truncated binary stage file. A tool that reads from a pipe gets such bytes if the process
+/// that writes to the pipe failed.
 pub fn is_truncated(bytes: &[u8]) -> bool {
     if bytes.len() < HEADER_BYTES {
         return MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]) || bytes.starts_with(&MAGIC);
@@ -495,7 +500,7 @@ pub fn sniff(bytes: &[u8]) -> Sniffed {
     let head = &bytes[..bytes.len().min(4096)];
     let text = match std::str::from_utf8(head) {
         Ok(text) => text,
-        // The sample may end inside a multi-byte character.
+        // The first 4096 bytes may end inside a multi-byte character.
         Err(error) if error.error_len().is_none() => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
         Err(_) => return Sniffed::Other,
     };
@@ -518,7 +523,7 @@ pub fn sniff(bytes: &[u8]) -> Sniffed {
 }
 
 impl Sniffed {
-    /// The kind of the file, for messages.
+    /// Returns a description of the kind, for messages.
     pub fn describe(&self) -> String {
         match self {
             Sniffed::Stage { format, .. } if format.is_empty() => "a damaged stage file".into(),
@@ -532,7 +537,8 @@ impl Sniffed {
     }
 }
 
-/// The formats in pipeline order, each with the tool that writes it. Clients, not a tool, write bytecode.
+/// The formats in pipeline order, each with the tool that writes files of the format. Bytecode has no such tool, because clients
+/// write it.
 const PIPELINE: [(&str, &str); 6] = [
     ("bytecode", ""),
     ("tileir", "tile-read"),
@@ -542,7 +548,8 @@ const PIPELINE: [(&str, &str); 6] = [
     ("ptx", "tile-ptx"),
 ];
 
-/// The error for a file of another format or version. A note names the tools that convert the file, or the tool that reads it.
+/// Returns the error for a file of another format or version. A note names the tools that convert the file to format `P`, or the
+/// tool that reads files of its format.
 fn wrong_format<P: Payload>(format: &str, message: String) -> Box<Diagnostic> {
     let error = Diagnostic::invalid("ENV001", message);
     let pipeline_index = |name: &str| PIPELINE.iter().position(|(format, _)| *format == name);
@@ -563,18 +570,19 @@ fn program_source<'t>(text: &'t str, name: &'t str) -> Source<'t> {
     Source { text: &text[head_bytes..], name, first_line, by_line: false }
 }
 
-/// Adds the position in the text form to an error of a verifier, since a person may have edited the file. Verifiers know only
-/// locations of the user's source. This function therefore parses and verifies the text again, with its line numbers as locations.
+/// Adds the position in the text form to an error of a verifier. Reason: a person may have edited the text. Verifiers know only
+/// locations of the user's source. This function therefore parses and verifies the text again, with line numbers of the text as
+/// locations.
 fn with_text_position<P: Payload>(error: Box<Diagnostic>, bytes: &[u8], name: &str) -> Box<Diagnostic> {
     let verify_by_line = || {
         let text = utf8(bytes, name).ok()?;
         let (mut envelope, _) = Envelope::from_lines(text, name).ok()?;
-        envelope.debug = DebugInfo::of_lines(name, text.lines().count());
+        envelope.debug = DebugInfo::with_line_locations(name, text.lines().count());
         let payload = P::parse(Source { by_line: true, ..program_source(text, name) }, &mut envelope).ok()?;
         let same_error = payload.verify(&envelope).err().filter(|second| second.message == error.message)?;
         let Some(Place::Source { file, line, .. }) = same_error.place else { return None };
         if file != name {
-            // The error is at a location that the text defines, not at one of its lines.
+            // The error is at a location that the text defines, so it has no line of the text.
             return None;
         }
         let excerpt = text.lines().nth((line as usize).checked_sub(1)?)?;
@@ -600,7 +608,7 @@ fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str> {
     })
 }
 
-/// The error for a RON text that does not parse, with its line and column.
+/// Returns the error for a RON text that does not parse, with the line and column of the failure.
 fn ron_error(text: &str, name: &str, error: &ron::error::SpannedError) -> Box<Diagnostic> {
     let (line, column) = (error.span.start.line, error.span.start.col);
     let excerpt = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The SSA container of the IR formats.
 //!
-//! A [`Body`] holds ops of a format's op enum `O` and values of its type enum `T`. Ops are in blocks, blocks in regions, regions in
-//! ops. Control flow is structured: a region has one block unless a format defines otherwise.
+//! A [`Body`] has ops of a format's op enum `O`, and values whose types are of the format's type enum `T`. Ops are in blocks,
+//! blocks in regions, regions in ops. Control flow is structured: a region has one block unless a format defines otherwise.
 //!
 //! An op enum has its operands and regions as fields (`AddF { lhs: Value, rhs: Value, .. }`) and implements [`Operation`]. Generic
 //! code visits operands and regions through [`Operation`]; code for one op accesses its fields by name.
@@ -30,7 +30,7 @@ crate::entity! {
     pub struct Region = "region";
 }
 
-/// The interface of op enums for generic code. Operands and regions are in field order.
+/// The interface of op enums for generic code. The functions visit operands and regions in field order.
 pub trait Operation {
     fn mnemonic(&self) -> &'static str;
     fn for_each_operand(&self, f: &mut dyn FnMut(Value));
@@ -65,7 +65,7 @@ pub struct ValueNode<T> {
     pub def: Def,
 }
 
-/// An op with its results and its location. `kind` has its operands and regions.
+/// An op with its results and its location. `kind` has the operands and regions as fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpNode<O> {
     pub kind: O,
@@ -102,7 +102,7 @@ impl<O, T> Default for Body<O, T> {
 }
 
 impl<O: Operation, T> Body<O, T> {
-    /// Creates a region that is in no op yet.
+    /// Creates a region without blocks. No op has the region so far.
     pub fn new_region(&mut self) -> Region {
         self.regions.push(RegionNode::default())
     }
@@ -114,6 +114,7 @@ impl<O: Operation, T> Body<O, T> {
         block
     }
 
+    /// Adds an argument at the end of a block's arguments.
     pub fn add_argument(&mut self, block: Block, ty: T) -> Value {
         let index = self.blocks[block].args.len() as u32;
         let value = self.values.push(ValueNode { ty, def: Def::Argument { block, index } });
@@ -121,7 +122,7 @@ impl<O: Operation, T> Body<O, T> {
         value
     }
 
-    /// Creates an op outside all blocks.
+    /// Creates an op outside all blocks. `results` are the types of the op's results.
     pub fn new_op(&mut self, kind: O, results: impl IntoIterator<Item = T>, loc: Loc) -> Op {
         let op = Op(self.ops.len() as u32);
         let values = &mut self.values;
@@ -144,16 +145,17 @@ impl<O: Operation, T> Body<O, T> {
         Body { ops, values: self.values, blocks: self.blocks, regions: self.regions }
     }
 
+    /// Returns the type of a value.
     pub fn ty(&self, value: Value) -> &T {
         &self.values[value].ty
     }
 
-    /// The first result of an op.
+    /// Returns the first result of an op that has results.
     pub fn result(&self, op: Op) -> Value {
         self.ops[op].results[0]
     }
 
-    /// The op that defines a value; `None` for a block argument.
+    /// Returns the op that defines a value, or `None` for a block argument.
     pub fn defining_op(&self, value: Value) -> Option<Op> {
         match self.values[value].def {
             Def::Result { op, .. } => Some(op),
@@ -161,17 +163,17 @@ impl<O: Operation, T> Body<O, T> {
         }
     }
 
-    /// The only block of a structured region.
+    /// Returns the only block of a structured region.
     pub fn block_of(&self, region: Region) -> Block {
         self.regions[region].blocks[0]
     }
 
-    /// The last op of a block, if it is a terminator.
+    /// Returns the last op of a block, or `None` if the last op is not a terminator.
     pub fn terminator(&self, block: Block) -> Option<Op> {
         self.blocks[block].ops.last().copied().filter(|op| self.ops[*op].kind.is_terminator())
     }
 
-    /// All ops in a region and its nested regions, in program order. An op comes before the ops of its regions.
+    /// Returns all ops in a region and its nested regions, in program order. An op comes before the ops of its regions.
     pub fn walk(&self, region: Region) -> Vec<Op> {
         // A stack instead of recursion, because the input decides the nesting depth.
         let mut out = Vec::new();
@@ -191,7 +193,7 @@ impl<O: Operation, T> Body<O, T> {
         out
     }
 
-    /// The number of uses of each value by the ops in `region` and its nested regions.
+    /// Returns the number of uses of each value by the ops in `region` and its nested regions.
     pub fn use_counts(&self, region: Region) -> Vec<u32> {
         let mut counts = vec![0; self.values.len()];
         for op in self.walk(region) {
@@ -200,7 +202,7 @@ impl<O: Operation, T> Body<O, T> {
         counts
     }
 
-    /// Replaces every use of `from` by `to`, in all ops.
+    /// Replaces every use of the value `from` by the value `to`, in all ops.
     pub fn replace_uses(&mut self, from: Value, to: Value) {
         for node in self.ops.values_mut() {
             node.kind.for_each_operand_mut(&mut |value| {
@@ -211,7 +213,8 @@ impl<O: Operation, T> Body<O, T> {
         }
     }
 
-    /// Appends copies of ops, with their regions, to a block. `map` replaces operands; it receives the new results and arguments.
+    /// Appends copies of ops, with their regions, to a block. `map` has the replacement of each operand that a copy replaces. The
+    /// function adds the results and arguments of the originals to `map`, with those of the copies as replacements.
     pub fn clone_ops(&mut self, ops: &[Op], to: Block, map: &mut BTreeMap<Value, Value>)
     where
         O: Clone,
@@ -252,7 +255,7 @@ pub enum Dense {
 }
 
 impl Dense {
-    /// The bits of one element, by its row-major index.
+    /// Returns the bits of one element, by its row-major index.
     pub fn at(&self, index: usize) -> u64 {
         match self {
             Dense::Splat(bits) => *bits,

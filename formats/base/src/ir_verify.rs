@@ -4,11 +4,14 @@ use crate::entity::Entity;
 use crate::ir::{Block, Body, Def, Op, Operation, Region, Value};
 
 impl<O: Operation, T> Body<O, T> {
-    /// Checks the structural invariants of every IR, and returns the first violation as an error: ids are in range. No op is in two
-    /// blocks, no block in two regions, no region in two ops. Definitions dominate uses, and terminators are last in their blocks.
+    /// Checks the structural invariants of every IR, and returns the first violation as an error:
+    /// - Ids are in range.
+    /// - No op is in two blocks, no block in two regions, no region in two ops.
+    /// - Definitions dominate uses.
+    /// - Terminators are last in their blocks.
     ///
-    /// The check walks the tree of regions with an explicit stack, and rejects entities that it reaches twice. A value is visible from
-    /// its definition to the end of its block, also in the regions of later ops of the block.
+    /// The check walks the tree of regions with an explicit stack, and rejects entities that the walk reaches twice. A value is
+    /// visible from its definition to the end of its block, also in the regions of later ops of the block.
     pub fn verify_structure(&self, root: Region) -> Result<(), String> {
         check_ids(self, root)?;
         let mut walk = Walk {
@@ -67,18 +70,19 @@ struct Walk<'a, O, T> {
     region_seen: Vec<bool>,
     block_seen: Vec<bool>,
     op_seen: Vec<bool>,
-    /// Whether the op at which the walk is may use each value.
+    /// For each value, whether the current op of the walk may use the value.
     visible: Vec<bool>,
 }
 
-/// A block during the walk.
-struct Frame {
+/// A block that the walk has entered and not left.
+struct OpenBlock {
     block: Block,
     /// The index of the next op in the block.
     next_op: usize,
-    /// The visible definitions of the block.
+    /// The values that the block has made visible so far.
     defined: Vec<Value>,
-    /// The results of the current op, or the arguments of a block before its first op. They become visible next.
+    /// The values that become visible before the next op: the results of the current op. Before the first op, the block's
+    /// arguments.
     pending: Vec<Value>,
 }
 
@@ -87,23 +91,23 @@ impl<O: Operation, T> Walk<'_, O, T> {
     fn run(&mut self, root: Region) -> Result<(), String> {
         let mut stack = Vec::new();
         self.enter_region(root, &mut stack)?;
-        while let Some(frame) = stack.last_mut() {
-            for value in std::mem::take(&mut frame.pending) {
+        while let Some(open_block) = stack.last_mut() {
+            for value in std::mem::take(&mut open_block.pending) {
                 self.visible[value.index()] = true;
-                frame.defined.push(value);
+                open_block.defined.push(value);
             }
-            let ops = &self.body.blocks[frame.block].ops;
-            let Some(&op) = ops.get(frame.next_op) else {
+            let ops = &self.body.blocks[open_block.block].ops;
+            let Some(&op) = ops.get(open_block.next_op) else {
                 for value in stack.pop().expect("the stack is not empty").defined {
                     self.visible[value.index()] = false;
                 }
                 continue;
             };
-            frame.next_op += 1;
-            let is_last = frame.next_op == ops.len();
+            open_block.next_op += 1;
+            let is_last = open_block.next_op == ops.len();
             let node = &self.body.ops[op];
-            // Results become visible when the walk returns to this frame, so an op's own regions cannot use them.
-            frame.pending = node.results.to_vec();
+            // Results become visible when the walk returns to this block, so an op's own regions cannot use the results.
+            open_block.pending = node.results.to_vec();
             self.check_op(op, is_last)?;
             for region in node.kind.regions().into_iter().rev() {
                 self.enter_region(region, &mut stack)?;
@@ -133,8 +137,8 @@ impl<O: Operation, T> Walk<'_, O, T> {
         Ok(())
     }
 
-    /// Pushes the frames of the blocks of a region.
-    fn enter_region(&mut self, region: Region, stack: &mut Vec<Frame>) -> Result<(), String> {
+    /// Pushes the blocks of a region to the stack.
+    fn enter_region(&mut self, region: Region, stack: &mut Vec<OpenBlock>) -> Result<(), String> {
         if std::mem::replace(&mut self.region_seen[region.index()], true) {
             return Err(format!("{region} has more than one parent"));
         }
@@ -142,7 +146,7 @@ impl<O: Operation, T> Walk<'_, O, T> {
             if std::mem::replace(&mut self.block_seen[block.index()], true) {
                 return Err(format!("{block} has more than one parent"));
             }
-            stack.push(Frame { block, next_op: 0, defined: Vec::new(), pending: self.body.blocks[block].args.clone() });
+            stack.push(OpenBlock { block, next_op: 0, defined: Vec::new(), pending: self.body.blocks[block].args.clone() });
         }
         Ok(())
     }

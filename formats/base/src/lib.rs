@@ -1,8 +1,9 @@
 //! The IR framework under all file formats of the pipeline, independent of their ops.
 //!
-//! A format crate (`tileir`, `tileaa`, `tileas`, `sched`) defines a type enum and an op enum. This crate provides the rest. The
-//! program: the SSA container ([`ir`]) and locations ([`loc`]). The file: the envelope ([`envelope`]), the binary and RON forms
-//! ([`codec`]) and the text form ([`text`]). Messages: diagnostics ([`diag`]).
+//! A format crate (`tileir`, `tileaa`, `tileas`, `sched`) defines a type enum and an op enum. This crate has the rest:
+//! - for the program, the SSA container ([`ir`]) and locations ([`loc`]);
+//! - for the file, the envelope ([`envelope`]), the binary and RON forms ([`codec`]) and the text form ([`text`]);
+//! - for messages, diagnostics ([`diag`]).
 
 pub mod code;
 pub mod codec;

@@ -26,19 +26,19 @@ crate::entity! {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LocData {
     Unknown,
-    /// A source position; `scope` is a subprogram or lexical block, if the producer wrote one.
+    /// A source position. `scope` is the subprogram or lexical block that contains the position; `None` if the bytecode has none.
     Source {
         file: Name,
         line: u32,
         column: u32,
         scope: Option<Scope>,
     },
-    /// A position in an inlined function: `callee` is in the function, and `caller` is the position of the call.
+    /// A position in an inlined function. `callee` is the position in the function, and `caller` is the position of the call.
     CallSite {
         callee: Loc,
         caller: Loc,
     },
-    /// Several locations, of an op that replaces several ops (MLIR's `FusedLoc`).
+    /// The locations of several ops that one op replaces (MLIR's `FusedLoc`).
     Fused(Vec<Loc>),
 }
 
@@ -51,7 +51,7 @@ pub enum ScopeData {
     LexicalBlock { scope: Scope, file: Scope, line: u32, column: u32 },
 }
 
-/// The source-location table of a program.
+/// The tables of a program's source locations: names, locations and debug scopes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DebugInfo {
     pub names: Arena<Name, String>,
@@ -72,7 +72,7 @@ impl Default for DebugInfo {
 
 impl DebugInfo {
     /// Returns a table with one location per line of a file. The id of a location is its line number.
-    pub fn of_lines(name: &str, lines: usize) -> DebugInfo {
+    pub fn with_line_locations(name: &str, lines: usize) -> DebugInfo {
         let mut debug = DebugInfo::default();
         let file = debug.names.push(name.into());
         for line in 1..=lines as u32 {
@@ -81,8 +81,8 @@ impl DebugInfo {
         debug
     }
 
-    /// The file, line and column of a location, if it has them. For a call site, returns the position in the callee. For a
-    /// fused location, returns the position of the first part that has one.
+    /// Returns the file, line and column of a location, or `None` if the location has no source position. The position of a call
+    /// site is the position in the callee. The position of a fused location is that of the first part with a position.
     pub fn position(&self, loc: Loc) -> Option<(&str, u32, u32)> {
         // No recursion, because the input decides how deep locations are nested. Each part is visited once, because several fused
         // locations may share a part.
@@ -207,8 +207,9 @@ impl DebugInfo {
     }
 }
 
-/// The deduplication of one table.
+/// The state of the deduplication of one table.
 struct Dedup<K, V> {
+    /// The new id of each distinct entry.
     ids: HashMap<V, K>,
     /// The distinct entries.
     table: Arena<K, V>,
@@ -228,7 +229,8 @@ impl<K: Entity, V: Clone + Eq + Hash> Dedup<K, V> {
         let id = *self.ids.entry(value.clone()).or_insert_with(|| self.table.push(value));
         self.new_ids.push(id);
     }
-    /// The new id of an old entry. A reference to a later entry, which `verify` rejects, stays as it is.
+    /// Returns the new id of an old entry. Returns `id` itself for an entry that was not added so far. [`DebugInfo::verify`]
+    /// rejects such references to later entries.
     fn new_id(&self, id: K) -> K {
         self.new_ids.get(id.index()).copied().unwrap_or(id)
     }

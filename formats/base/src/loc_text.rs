@@ -6,10 +6,10 @@
 
 use crate::loc::{DebugInfo, Loc, LocData, Name, Scope, ScopeData};
 
-/// Maximum bytes of a printed location. Reason: a nested location that several locations share is printed once for each of them, so
-/// the text can grow exponentially.
+/// Maximum bytes of a printed location. Reason: a nested location that several locations share is printed once per sharing
+/// location, so the text can grow exponentially.
 const MAX_LENGTH: usize = 1 << 14;
-/// Maximum nesting depth of a printed location. It bounds the recursion.
+/// Maximum nesting depth of a printed location. The limit bounds the recursion of the writer.
 const MAX_DEPTH: usize = 64;
 
 impl DebugInfo {
@@ -30,8 +30,8 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes a location. Only the outermost location has `loc()` around it. A location with a scope has no outer `loc()`, because
-    /// it is written as the attribute `di_loc` of the dialect.
+    /// Writes a location. Only the outermost location is enclosed in `loc()`. A location with a scope is the attribute `di_loc` of
+    /// the dialect, which has no outer `loc()`.
     fn write_loc(&mut self, loc: Loc, outermost: bool, depth: usize) -> Option<()> {
         if depth > MAX_DEPTH || self.out.len() > MAX_LENGTH {
             return None;
@@ -69,8 +69,8 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// Writes a scope, and before it its kind if `with_kind` is set. A field needs the kind if it may contain scopes of several
-    /// kinds.
+    /// Writes a scope. If `with_kind` is set, the kind of the scope precedes its fields. A field whose scopes can have several
+    /// kinds needs the kind.
     fn write_scope(&mut self, scope: Scope, with_kind: bool, depth: usize) -> Option<()> {
         if depth > MAX_DEPTH || self.out.len() > MAX_LENGTH {
             return None;
@@ -140,7 +140,7 @@ impl Writer<'_> {
 }
 
 impl ScopeData {
-    /// The name of this kind of scope in the `cuda_tile` dialect.
+    /// Returns the name of this kind of scope in the `cuda_tile` dialect.
     pub fn kind(&self) -> &'static str {
         match self {
             ScopeData::File { .. } => "di_file",

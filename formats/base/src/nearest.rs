@@ -1,7 +1,8 @@
 //! Spelling suggestions: the candidate closest to a misspelled word.
 
-/// Returns the closest candidate, if its edit distance is at most two fifths of its length: two edits in five letters. A candidate
-/// with fewer than three letters counts as one with three letters, so one edit is allowed.
+/// Returns the closest candidate, or `None` if no candidate is near. A candidate is near if its edit distance is at most two fifths
+/// of its length: two edits in five letters. For a candidate with fewer than three letters, the length counts as three, so one edit
+/// is allowed.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let is_near = |candidate: &&str| edit_distance(candidate, word) * 5 <= candidate.chars().count().max(3) * 2;
     candidates.into_iter().filter(is_near).min_by_key(|candidate| edit_distance(candidate, word))

@@ -3,7 +3,7 @@
 use crate::ir::{Block, Body, Operation};
 
 impl<O: Operation, T> Body<O, T> {
-    /// The block of each op, by op id; `None` for ops outside all blocks.
+    /// Returns the block of each op, by op id; `None` for ops outside all blocks.
     pub fn op_blocks(&self) -> Vec<Option<Block>> {
         let mut out = vec![None; self.ops.len()];
         for (block, node) in self.blocks.iter() {

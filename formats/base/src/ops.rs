@@ -31,7 +31,7 @@
 
 use crate::ir::{Region, Value};
 
-/// The type of a field of an op. The functions call `f` for each operand or region that the field contains.
+/// A type that a field of an op can have. The functions call `f` for each operand or region that the field contains.
 pub trait Field {
     fn values(&self, _f: &mut dyn FnMut(Value)) {}
     fn values_mut(&mut self, _f: &mut dyn FnMut(&mut Value)) {}

@@ -1,4 +1,4 @@
-//! The program text of a file, as parsers receive it.
+//! The program text of a file: the input of parsers.
 
 /// The program text of a file.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Union-find over the indices `0..len`. The smallest index of a set represents it, so results do not depend on the order of joins.
 
-/// The parent of each index; the parent of a representative is the representative itself.
+/// Disjoint sets of indices. The vector has the parent of each index. The parent of a representative is the representative itself.
 #[derive(Clone, Debug)]
 pub struct UnionFind(Vec<usize>);
 
@@ -10,7 +10,7 @@ impl UnionFind {
         UnionFind((0..len).collect())
     }
 
-    /// The representative of the set that contains an index.
+    /// Returns the representative of the set that contains an index.
     pub fn find(&self, mut index: usize) -> usize {
         while self.0[index] != index {
             index = self.0[index];
@@ -24,7 +24,7 @@ impl UnionFind {
         self.0[a.max(b)] = a.min(b);
     }
 
-    /// As `find`, but also shortens the path to the representative (path halving).
+    /// Does the same as `find`, and shortens the path to the representative (path halving).
     fn find_and_shorten(&mut self, mut index: usize) -> usize {
         while self.0[index] != index {
             self.0[index] = self.0[self.0[index]];

@@ -5,7 +5,7 @@ use crate::rules::CoreDialectOp;
 use base::{Body, Region};
 use numerics::arith::Binary;
 
-/// Returns the operation of a combiner body, if the body is a single commutative op on both arguments.
+/// The operation of the body of a reduction or scan, if the body is a single commutative op on its two arguments. Otherwise `None`.
 pub fn single_commutative_op<O: CoreDialectOp, T>(body: &Body<O, T>, region: Region) -> Option<Binary> {
     let block = &body.blocks[body.block_of(region)];
     let [op, terminator] = block.ops[..] else { return None };
@@ -15,9 +15,9 @@ pub fn single_commutative_op<O: CoreDialectOp, T>(body: &Body<O, T>, region: Reg
         .then_some(*kind)
 }
 
-/// Returns whether a thread first combines its elements at even positions into one result, and those at odd positions into another.
-/// Reason: neighbouring registers then form the pairs of packed instructions (`add.f32x2`). For other operations, a thread combines
-/// neighbouring elements with each other.
+/// Returns whether a thread combines its elements at even positions and its elements at odd positions separately, and then both
+/// results. This is the order for sums and products of floats. Reason: neighbouring registers then form the pairs of packed
+/// instructions (`add.f32x2`). For other operations, a thread combines neighbouring elements with each other.
 pub fn combines_evens_separately(operation: Option<Binary>) -> bool {
     matches!(operation, Some(Binary::AddF { .. } | Binary::MulF { .. }))
 }

@@ -1,8 +1,9 @@
 //! Connected components: ops of a function that work on disjoint tiles, so that different threads could execute each component.
 //!
-//! A value from memory, and every value computed from it, belongs to the component of the op that loads it. An op that uses values
-//! of two components merges them. Two components that access the same memory object, such as a buffer, are also merged. A value
-//! computed from parameters and constants alone belongs to no component, because each component can recompute it.
+//! A value from memory belongs to the component of the op that loads it. A value that is computed from other values belongs to the
+//! same component as these values. An op that uses values of two components merges the components. Two components that access the
+//! same memory object, such as a buffer, are also merged. A value computed from parameters and constants alone belongs to no
+//! component, because each component can recompute it.
 
 use crate::core_ops::Core;
 use crate::region_edges::{RegionEdge, region_edges};
@@ -11,7 +12,7 @@ use base::ir::Op;
 use base::{Body, Region, UnionFind, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The effects of an op that matter to components.
+/// The effects of an op that decide its component.
 #[derive(Default)]
 pub struct OpEffects {
     /// Ids of the memory objects (such as buffers) that the op accesses. All accesses to an object are in one component.
@@ -21,12 +22,12 @@ pub struct OpEffects {
     pub is_source: bool,
 }
 
-/// The component of each op that belongs to one.
+/// The component number of each op that belongs to a component.
 pub struct Components(BTreeMap<Op, usize>);
 
 impl Components {
     /// The component of an op; `None` for an op that each component can recompute.
-    pub fn of(&self, op: Op) -> Option<usize> {
+    pub fn component_of(&self, op: Op) -> Option<usize> {
         self.0.get(&op).copied()
     }
 }
@@ -81,7 +82,7 @@ fn is_control<O: CoreDialectOp, T>(body: &Body<O, T>, op: Op) -> bool {
     kind.is_terminator() || kind.core().is_some_and(Core::is_structured)
 }
 
-/// The values that an op uses. For a reduction or scan, also the values that the ops of its body use.
+/// The operands of an op and of the ops inside its regions, for example in the body of a reduction.
 fn operands_with_nested<O: CoreDialectOp, T>(body: &Body<O, T>, op: Op) -> Vec<Value> {
     let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
     inner.chain([op]).flat_map(|op| body.ops[op].kind.operands()).collect()

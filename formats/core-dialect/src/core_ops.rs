@@ -13,14 +13,14 @@ crate::memory::MulticastWrite, crate::memory::MemoryScope, crate::memory::Order 
 /// The numbers of CTAs that a cluster may have, in increasing order. The CTAs of a cluster process one tile block together.
 pub const CLUSTER_SIZES: [u32; 2] = [2, 4];
 
-/// The promise of an `assume` op about its value.
+/// The property that an `assume` op promises for its value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
     /// Every element is a multiple of `divisor`. With `every` and `along`, only each `every`-th element along dimension `along` is
-    /// a multiple, and the elements between increase by one.
+    /// a multiple of `divisor`, and each other element is its predecessor plus one.
     DivBy { divisor: u64, every: Option<i64>, along: Option<i64> },
-    /// Every element is within the bounds, both included, as a signed number.
+    /// Every element, as a signed number, is at least `low` and at most `high`; `None` is no bound.
     Bounded { low: Option<i64>, high: Option<i64> },
     /// The elements within each group of these extents are equal.
     SameElements { groups: Vec<i64> },
@@ -65,18 +65,18 @@ base::ops! {
         IntToPtr "int_to_ptr" { x: Value } = Effect::Nothing,
         /// Converts a pointer to its address, an i64.
         PtrToInt "ptr_to_int" { x: Value } = Effect::Nothing,
-        /// The same address with another pointee type.
+        /// The pointer `x` with another pointee type and the same address.
         PtrCast "ptr_cast" { x: Value } = Effect::Nothing,
-        /// `ptr + offset * bytes of the pointee`; the offset is signed.
+        /// The pointer `ptr + offset * bytes of the pointee`; the offset is a signed number of pointees.
         Offset "offset" { ptr: Value, offset: Value } = Effect::Nothing,
         /// Returns `value` unchanged. The compiler may assume that `fact` holds for it.
         Assume "assume" { value: Value, fact: Fact } = Effect::Nothing,
 
-        /// 0, 1, 2, … along the only dimension.
+        /// A one-dimensional tile with the elements 0, 1, 2, ….
         Iota "iota" {} = Effect::Nothing,
         /// Repeats a scalar, or dimensions of extent 1, to the result's shape.
         Broadcast "broadcast" { x: Value } = Effect::Nothing,
-        /// The same elements, in row-major order, in another shape.
+        /// The elements of `x`, in row-major order, in another shape.
         Reshape "reshape" { x: Value } = Effect::Nothing,
         /// Result dimension `k` is operand dimension `order[k]`.
         Permute "permute" { x: Value, order: Vec<u32> } = Effect::Nothing,
@@ -97,7 +97,7 @@ base::ops! {
         ClusterRank "cluster_rank" {} = Effect::Nothing,
         /// A strided object in memory. `sizes` and `strides` have a value for each `?` in the type of the result.
         MakeMemRef "make_memref" { base: Value, sizes: Vec<Value>, strides: Vec<Value> } = Effect::Nothing,
-        /// The memref, divided into tiles as the type of the result specifies.
+        /// A view: divides the memref into tiles as the type of the result specifies.
         MakeView "make_view" { memref: Value } = Effect::Nothing,
         /// The extents of a memref, one result for each dimension.
         MemRefShape "memref_shape" { memref: Value } = Effect::Nothing,
@@ -112,7 +112,7 @@ base::ops! {
         MakeToken "make_token" {} = Effect::Nothing,
         /// Creates a token that orders its users after the accesses of all operands.
         JoinTokens "join_tokens" { tokens: Vec<Value> } = Effect::Nothing,
-        /// Orders accesses to the same memory through different mappings of it (aliases).
+        /// Orders accesses to the same memory through different virtual addresses (aliases).
         AliasFence "alias_fence" { token: Value } = Effect::Orders,
         /// Waits until the grids on which this grid depends are complete (programmatic dependent launch).
         GridWait "grid_wait" { token: Option<Value> } = Effect::Orders,
@@ -123,12 +123,12 @@ base::ops! {
         /// Prints the arguments as `format` specifies.
         Print "print" { format: String, args: Vec<Value>, token: Option<Value> } = Effect::Prints,
 
-        /// Each region ends in `yield`, or in a terminator that leaves the `if` (`continue`, `break`, `return`). The results are
-        /// the yielded values.
+        /// Executes the region `then` if `cond` is true, otherwise the region `otherwise`. Each region ends in `yield`, or in a
+        /// terminator that leaves the `if` (`continue`, `break`, `return`). The results are the yielded values.
         If "if" { cond: Value, then: Region, otherwise: Region } = Effect::Branches,
         /// Runs `body(i, carried…)` for i = lower, lower + step, … below upper. The body ends in `continue`.
         For "for" { lower: Value, upper: Value, step: Value, init: Vec<Value>, unsigned: bool, body: Region } = Effect::Branches,
-        /// Runs `body(carried…)` until `break`; the results are the values of the break.
+        /// Runs `body(carried…)` until a `break`, whose values are the results.
         Loop "loop" { init: Vec<Value>, body: Region } = Effect::Branches,
         /// Ends a region of an `if`, or the body of a reduction or scan, with these values.
         Yield "yield" terminator { values: Vec<Value> } = Effect::Leaves,
@@ -154,7 +154,7 @@ base::ops! {
 }
 
 impl Core {
-    /// The value of a constant.
+    /// The value of a `constant` op; `None` for other ops.
     pub fn constant(&self) -> Option<&Dense> {
         match self {
             Core::Constant { value } => Some(value),
@@ -162,7 +162,7 @@ impl Core {
         }
     }
 
-    /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
+    /// Returns whether a pass can move or repeat the op freely, and remove it if nothing uses its results.
     pub fn is_pure(&self) -> bool {
         self.effects() == Effect::Nothing
     }

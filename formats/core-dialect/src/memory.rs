@@ -73,8 +73,8 @@ impl MulticastWrite {
     }
 }
 
-/// How several devices share the memory to which a pointer refers, if the program declares it. Only targets with
-/// `Feature::MultimemPointers` have such pointers.
+/// How several devices share the memory to which a pointer refers, as the program declares. Only targets with
+/// `Feature::MultimemPointers` support these pointers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {

@@ -1,12 +1,12 @@
-//! Region edges: the values that ops with regions forward unchanged, each with its destination. An edge leads into a loop, to the
-//! next iteration, out of a loop, or out of a branch. MLIR's `RegionBranchOpInterface` has the same purpose.
+//! Region edges: the values that loops and conditions forward unchanged, each with its destination. An edge leads into a loop, to
+//! the next iteration, out of a loop, or out of a branch. MLIR's `RegionBranchOpInterface` has the same purpose.
 
 use crate::core_ops::Core;
 use crate::rules::CoreDialectOp;
 use base::ir::Op;
 use base::{Body, Region, Value};
 
-/// A value forwarded to a block argument or to a result.
+/// A value `from` that control flow forwards to the block argument or result `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionEdge {
     pub from: Value,
@@ -43,7 +43,8 @@ pub fn edges_of_op<O: CoreDialectOp, T>(body: &Body<O, T>, op: Op) -> Vec<Region
     edges
 }
 
-/// The lists of values that receive the values of a terminator, which leaves the op `construct` or continues this loop.
+/// The lists of values that receive the operands of a terminator. `construct` is the op that the terminator leaves, or the loop
+/// whose next iteration it starts.
 pub fn destinations_of_terminator<'a, O: CoreDialectOp, T>(
     body: &'a Body<O, T>,
     construct: Op,
@@ -68,7 +69,8 @@ pub struct LoopEnds<'a> {
 }
 
 impl<'a> LoopEnds<'a> {
-    /// Collects the values of the `continue` and `break` ops of a loop.
+    /// Collects the values of the `continue` and `break` ops of a loop with this body. Ops that belong to nested loops are
+    /// excluded.
     pub fn find<O: CoreDialectOp, T>(body: &'a Body<O, T>, loop_body: Region) -> LoopEnds<'a> {
         let (mut ends, mut worklist) = (LoopEnds { continue_values: Vec::new(), break_values: Vec::new() }, vec![loop_body]);
         while let Some(region) = worklist.pop() {

@@ -12,7 +12,7 @@ pub struct RegionNesting {
     enclosing_ops: BTreeMap<Block, Op>,
     /// The block of each op, by op id.
     block_of: Vec<Option<Block>>,
-    /// The terminators that leave or continue each `if`, loop, reduction or scan.
+    /// For each `if`, loop, reduction or scan, the terminators that leave the op or start its next iteration.
     terminators: BTreeMap<Op, Vec<Op>>,
 }
 
@@ -34,15 +34,15 @@ impl RegionNesting {
         nesting
     }
 
-    /// The op whose region contains a block.
+    /// The op whose region contains a block; `None` for the outermost block.
     pub fn enclosing_op(&self, block: Block) -> Option<Op> {
         self.enclosing_ops.get(&block).copied()
     }
-    /// The op whose region contains an op.
+    /// The op whose region contains the op `op`; `None` at function level.
     pub fn parent(&self, op: Op) -> Option<Op> {
         self.enclosing_op(self.block_of[op.0 as usize]?)
     }
-    /// The terminators that leave an op (`if`, loop, reduction or scan) or continue it.
+    /// The terminators that leave the op `construct` (an `if`, loop, reduction or scan) or start its next iteration.
     pub fn terminators(&self, construct: Op) -> &[Op] {
         self.terminators.get(&construct).map_or(&[], Vec::as_slice)
     }

@@ -7,7 +7,7 @@ use crate::core_ops::Core;
 use base::ir::{Op, Operation};
 use base::{Block, Body, Region, Value};
 
-/// The bounds of a `for`.
+/// The bounds and the step of a `for`, which are scalar integers. `unsigned`: whether the integers are unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopBounds {
     pub lower: Value,
@@ -35,8 +35,8 @@ impl LoopOp<'_> {
     pub fn carried_args<'b, O: Operation, T>(&self, body: &'b Body<O, T>) -> &'b [Value] {
         body.blocks[self.block(body)].args.get(self.counter_args()..).unwrap_or_default()
     }
-    /// The lists of values that receive the initial values and the values of each `continue`. These are the loop-carried arguments
-    /// and, for a `for`, the results, because any iteration may be the last. `op` is the loop.
+    /// The lists of values that receive the initial values and the values of each `continue`. One list is the loop-carried
+    /// arguments. For a `for`, another list is the results, because any iteration may be the last. `op` is the loop.
     pub fn destinations<'b, O: Operation, T>(&self, body: &'b Body<O, T>, op: Op) -> Vec<&'b [Value]> {
         let results = self.bounds.is_some().then(|| &body.ops[op].results[..]);
         std::iter::once(self.carried_args(body)).chain(results).collect()
@@ -70,7 +70,7 @@ pub enum StructuredOp<'a> {
 }
 
 impl Core {
-    /// The loop or the condition, if the op is one.
+    /// The loop or the `if`; `None` for other ops.
     pub fn as_structured(&self) -> Option<StructuredOp<'_>> {
         self.as_loop().map(StructuredOp::Loop).or_else(|| self.as_if().map(StructuredOp::If))
     }
@@ -85,7 +85,7 @@ impl Core {
     pub fn new_if(cond: Value, [then, otherwise]: [Region; 2]) -> Core {
         Core::If { cond, then, otherwise }
     }
-    /// The loop, if the op is a `for` or a `loop`.
+    /// The loop, if the op is a `for` or a `loop`; otherwise `None`.
     pub fn as_loop(&self) -> Option<LoopOp<'_>> {
         match self {
             Core::For { lower, upper, step, init, unsigned, body } => {
@@ -125,14 +125,14 @@ impl Core {
             _ => Vec::new(),
         }
     }
-    /// The values that a loop or a terminator forwards, for a pass that removes some.
+    /// The values that a terminator forwards, or the initial values of a loop, for a pass that removes some of them.
     pub fn forwarded_mut(&mut self) -> Option<&mut Vec<Value>> {
         match self {
             Core::Yield { values } | Core::Continue { values } | Core::Break { values } => Some(values),
             _ => self.init_mut(),
         }
     }
-    /// The initial loop-carried values, for a pass that appends or removes some.
+    /// The initial loop-carried values, for a pass that appends or removes some of them. `None` if the op is not a loop.
     pub fn init_mut(&mut self) -> Option<&mut Vec<Value>> {
         match self {
             Core::For { init, .. } | Core::Loop { init, .. } => Some(init),

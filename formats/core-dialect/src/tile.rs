@@ -18,7 +18,7 @@ pub enum Space {
     Global,
     /// Memory of one tile block, from `alloca`.
     Local,
-    /// An unknown space. Only pointers that are converted from integers or loaded from memory have it.
+    /// An unknown space: the space of pointers that are converted from integers or loaded from memory.
     Generic,
 }
 
@@ -35,9 +35,9 @@ pub enum Elem {
 pub struct MemRef {
     pub elem: Scalar,
     pub space: Space,
-    /// The extent of each dimension in elements; `None` if it is an operand of the defining op.
+    /// The extent of each dimension in elements; `None` if the extent is an operand of the defining op.
     pub sizes: Vec<Option<u64>>,
-    /// The stride of each dimension in elements; `None` if it is an operand of the defining op.
+    /// The stride of each dimension in elements; `None` if the stride is an operand of the defining op.
     pub strides: Vec<Option<u64>>,
     /// The parameter, global or allocation from which the base pointer was derived, numbered from 1 in its function; 0 if unknown.
     /// Different scopes may still alias, because a caller may pass the same memory twice. Only tokens order accesses.
@@ -50,14 +50,14 @@ pub struct View {
     pub memref: MemRef,
     /// The extents of a tile.
     pub tile: Shape,
-    /// `dim_map[t]` is the memref dimension that tile dimension `t` runs along.
+    /// For each tile dimension, the memref dimension that it corresponds to.
     pub dim_map: Vec<u32>,
     pub kind: ViewKind,
     /// The value of loaded elements outside the memref; unspecified if `None`.
     pub padding: Option<Padding>,
 }
 
-/// The origins of the tiles of a view along each dimension.
+/// How the index of a tile determines the origin of the tile in the memref.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ViewKind {
@@ -83,6 +83,7 @@ pub struct Global {
     pub value: Dense,
     /// The alignment in bytes.
     pub align: u64,
+    /// Whether no kernel writes the global.
     pub constant: bool,
     /// Whether only this module can refer to the global.
     pub private: bool,
@@ -135,7 +136,7 @@ pub fn print_literal(elem: Elem, bits: u64) -> String {
     numerics::literal::print(elem.carrier(), bits)
 }
 
-/// Parses the text of [`print_literal`]. Returns the bits.
+/// Parses the text of [`print_literal`]. Returns the bits; `None` if the text is no number of this type.
 pub fn parse_literal(elem: Elem, text: &str) -> Option<u64> {
     numerics::literal::parse(elem.carrier(), text)
 }
@@ -232,13 +233,14 @@ fn parse_list<T>(text: &str, item: impl Fn(&str) -> Option<T>) -> Option<Vec<T>>
     inner.split(',').map(str::trim).filter(|part| !part.is_empty()).map(item).collect()
 }
 
-/// The unparsed parts between the brackets of `name<…>`. Fields `name: value` may be in any order after the other parts.
+/// The comma-separated parts between the brackets of a type `name<…>` that the parser has not taken yet. Fields `name: value` may
+/// be in any order after the other parts.
 struct TypeParts<'a> {
     parts: std::collections::VecDeque<&'a str>,
 }
 
 impl<'a> TypeParts<'a> {
-    /// Splits the text between the brackets at the commas that are outside all inner brackets.
+    /// Splits the text between the brackets at the commas that are outside all inner brackets. `None` if the text is not `name<…>`.
     fn parse(text: &'a str, name: &str) -> Option<TypeParts<'a>> {
         let inner = text.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')?;
         let mut depth = 0i32;

@@ -14,15 +14,15 @@ const FLAG_ZSTD: u64 = 0x8000;
 /// Maximum bytes of a decompressed entry. The limit protects the memory of the host from a damaged or malicious size.
 const MAX_ENTRY_BYTES: u64 = 1 << 30;
 
-/// A PTX module in a container. `architecture` is the number that the container states, such as 90 for sm_90. It is `None` for PTX
-/// in the debug section of a cubin.
+/// A PTX module in a container. `architecture` is the number that the container states, such as 90 for sm_90. PTX in the debug
+/// section of a cubin has the architecture `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ptx {
     pub architecture: Option<u32>,
     pub text: String,
 }
 
-/// Whether a file is a fatbin.
+/// Returns whether a file starts as a fatbin does.
 pub fn is_fatbin(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC.to_le_bytes())
 }
@@ -54,7 +54,8 @@ pub fn cubins(bytes: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
     cubins_of_fatbins(bytes).map_err(damaged)
 }
 
-/// Returns the PTX that `ptxas -g` stores in a cubin. In the section, a zero byte ends each line; the result has newlines instead.
+/// Returns the PTX that `ptxas -g` stores in a debug section of a cubin, or `None` if the cubin has no such section. In the
+/// section, a zero byte ends each line. The result has newlines instead.
 fn ptx_of_debug_section(bytes: &[u8]) -> Option<String> {
     type Header = elf::FileHeader64<Endianness>;
     let header = Header::parse(bytes).ok()?;
@@ -66,10 +67,10 @@ fn ptx_of_debug_section(bytes: &[u8]) -> Option<String> {
     Some(text).filter(|text| text.contains(".version"))
 }
 
-/// Reads a little-endian integer of N bytes at offset `at`. Returns `None` if the file ends before them.
-fn read_little_endian<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+/// Reads a little-endian integer of N bytes at `offset`. Returns `None` if the file ends before the last of the N bytes.
+fn read_little_endian<const N: usize>(bytes: &[u8], offset: usize) -> Option<u64> {
     let mut padded = [0; 8];
-    padded[..N].copy_from_slice(bytes.get(at..at.checked_add(N)?)?);
+    padded[..N].copy_from_slice(bytes.get(offset..offset.checked_add(N)?)?);
     Some(u64::from_le_bytes(padded))
 }
 
@@ -94,12 +95,11 @@ pub(crate) fn cubins_of_fatbins(bytes: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     Ok(cubins)
 }
 
-/// Calls `visit` with the architecture and the decompressed payload of each entry of this kind, in all fatbins in
-/// `bytes`.
+/// Calls `visit` with the architecture and the decompressed payload of each entry of this kind, in all fatbins of `bytes`.
 fn for_each_entry(mut bytes: &[u8], kind: u16, mut visit: impl FnMut(u32, Vec<u8>) -> Result<(), String>) -> Result<(), String> {
     let incomplete = || "its fatbin is incomplete".to_string();
-    while let Some(at) = bytes.windows(4).step_by(4).position(|word| word == MAGIC.to_le_bytes()) {
-        let fatbin_start = 4 * at;
+    while let Some(word_index) = bytes.windows(4).step_by(4).position(|word| word == MAGIC.to_le_bytes()) {
+        let fatbin_start = 4 * word_index;
         let header_bytes = read_little_endian::<2>(bytes, fatbin_start + 6).ok_or_else(incomplete)? as usize;
         let body_bytes = read_little_endian::<8>(bytes, fatbin_start + 8)
             .and_then(|body_bytes| usize::try_from(body_bytes).ok())
@@ -120,7 +120,7 @@ fn for_each_entry_of_fatbin(
 ) -> Result<(), String> {
     let incomplete = || "an entry of its fatbin is incomplete".to_string();
     while body.len() >= ENTRY_HEADER_BYTES as usize {
-        let read_u32 = |at| read_little_endian::<4>(body, at).ok_or_else(incomplete);
+        let read_u32 = |offset| read_little_endian::<4>(body, offset).ok_or_else(incomplete);
         let (kind, header_bytes) = (read_little_endian::<2>(body, 0).ok_or_else(incomplete)? as u16, read_u32(4)? as usize);
         let payload_bytes = read_little_endian::<8>(body, 8)
             .and_then(|payload_bytes| usize::try_from(payload_bytes).ok())
@@ -164,15 +164,16 @@ fn decompress_zstd(payload: &[u8], uncompressed_size: u64) -> Result<Vec<u8>, St
     Ok(text)
 }
 
-/// Decompresses an LZ4 block, which consists of sequences. A sequence has literal bytes and a match. The match repeats bytes of the
-/// output, and may repeat bytes that it wrote itself.
+/// Decompresses an LZ4 block. Returns `None` if the block is damaged. A block consists of sequences. A sequence has literal bytes
+/// and a match. The match repeats earlier bytes of the output. The repeated bytes may include bytes that the same match wrote.
 fn decompress_lz4(mut block: &[u8], uncompressed_size: usize) -> Option<Vec<u8>> {
     fn read_byte(block: &mut &[u8]) -> Option<usize> {
         let (&first, rest) = block.split_first()?;
         *block = rest;
         Some(first.into())
     }
-    /// Returns the length that starts with this nibble of the token. The nibble 15 means that bytes follow, which are added.
+    /// Returns the length that starts with this nibble of the token. After the nibble 15, the block has bytes that are added to the
+    /// length. The last of these bytes is not 255.
     fn read_length(block: &mut &[u8], nibble: usize) -> Option<usize> {
         let mut total = nibble;
         if nibble == 15 {
@@ -201,7 +202,7 @@ fn decompress_lz4(mut block: &[u8], uncompressed_size: usize) -> Option<Vec<u8>>
         if out.len() + match_length > uncompressed_size {
             return None;
         }
-        (match_start..match_start + match_length).for_each(|at| out.push(out[at]));
+        (match_start..match_start + match_length).for_each(|offset| out.push(out[offset]));
     }
     (out.len() == uncompressed_size).then_some(out)
 }
@@ -252,9 +253,9 @@ mod tests {
                     ptx(&fatbin[..length], "cut").is_ok_and(|modules| modules.is_empty()) || ptx(&fatbin[..length], "cut").is_err()
                 );
             }
-            for at in 0..fatbin.len() {
+            for offset in 0..fatbin.len() {
                 let mut damaged = fatbin.to_vec();
-                damaged[at] ^= 0x5a;
+                damaged[offset] ^= 0x5a;
                 let _ = ptx(&damaged, "damaged");
             }
         }

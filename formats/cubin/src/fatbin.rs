@@ -13,7 +13,8 @@ pub(crate) const ENTRY_HEADER_BYTES: u32 = 0x40;
 /// The kinds of entries: PTX text, and a cubin (an ELF file).
 pub(crate) const KIND_PTX: u16 = 1;
 pub(crate) const KIND_ELF: u16 = 2;
-/// Size of the PTX options, which follow the header of an entry with PTX: their offset (8 bytes), then an empty text (8 bytes).
+/// Size of the PTX options, which follow the header of an entry with PTX. The options are an offset (8 bytes) and an empty text
+/// (8 bytes).
 const PTX_OPTIONS_BYTES: u32 = 16;
 /// The flags of an entry with 64-bit code for a Linux host.
 const FLAGS_LINUX: u64 = 0x11;
@@ -32,7 +33,7 @@ pub enum Code<'a> {
     Ptx(&'a str),
 }
 
-/// An entry: code, and its target as in the PTX directive `.target`, such as `sm_90a`.
+/// An entry: code, and the code's target as in the PTX directive `.target`, such as `sm_90a`.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     pub target: &'a str,
@@ -151,8 +152,8 @@ pub fn check_object(bytes: &[u8]) -> std::result::Result<(), String> {
 /// Offset of the fatbin's address in the result of [`wrapper`], in bytes.
 pub const WRAPPER_FATBIN_OFFSET: u64 = 8;
 
-/// Returns the 24-byte structure through which the CUDA runtime finds a fatbin: magic, version, address of the fatbin, zero. The
-/// address is zero here; a relocation fills it.
+/// Returns the 24-byte structure through which the CUDA runtime finds a fatbin: magic, version, address of the fatbin, zero. In the
+/// result, the address is zero; a relocation sets the address.
 pub fn wrapper() -> Vec<u8> {
     let words = [0x4662_43b1u32, 1, 0, 0, 0, 0];
     words.iter().flat_map(|word| word.to_le_bytes()).collect()

@@ -2,7 +2,7 @@
 //!
 //! This crate reads a cubin's properties ([`read()`], [`print()`]), puts cubins into a [`fatbin`], and writes an object file with a
 //! fatbin ([`write_link_object`]). [`ptx()`] finds PTX in a fatbin, host object or cubin. [`program`] embeds the program in a
-//! cubin, so that a CPU can execute its kernels. The crate generates no machine code; only ptxas does.
+//! cubin, so that a CPU can execute the cubin's kernels. All machine code comes from ptxas; this crate generates none.
 
 mod embedded;
 pub mod fatbin;

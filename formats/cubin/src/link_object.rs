@@ -15,7 +15,7 @@ pub enum HostProcessor {
 /// Alignment of the fatbin in bytes, as in the objects of nvcc.
 const FATBIN_ALIGN: u64 = 8;
 
-/// Returns the object file: ELF, or COFF for Windows. The symbols are `symbol` and `{symbol}_size`.
+/// Returns the object file: COFF for Windows, ELF otherwise. The symbols are `symbol` and `{symbol}_size`.
 pub fn write_link_object(fatbin: &[u8], symbol: &str, processor: HostProcessor, system: HostSystem) -> Vec<u8> {
     let architecture = match processor {
         HostProcessor::X86_64 => Architecture::X86_64,

@@ -1,10 +1,11 @@
-//! The program in a cubin: the files from which a CPU can execute its kernels, in the section [`SECTION`].
+//! The program in a cubin: the files from which a CPU can execute the cubin's kernels, in the section [`SECTION`].
 //!
 //! The section consists of ELF notes, one for each file. Each note has the name `Tileworks` and the type [`NOTE_TYPE`]. Its
-//! description is the size of the file, in eight bytes, and then the file, compressed with zstd. CUDA's driver ignores the section.
+//! description is the size of the file, in eight bytes, and then the file, compressed with zstd. The CUDA driver ignores the
+//! section.
 //!
-//! A file is Tile IR bytecode, a stage file (the output of a stage of the compiler) or PTX. Its first bytes identify the format. A
-//! *CPU module* is a cubin that has only this section: it has no machine code.
+//! A file is Tile IR bytecode, a stage file (the output of a stage of the compiler) or PTX. The first bytes of a file identify the
+//! format. A *CPU module* is a cubin with this section and without machine code.
 
 use base::diag::{Diagnostic, Result};
 use object::read::elf::{FileHeader, SectionHeader};
@@ -24,7 +25,7 @@ const MAX_FILE_BYTES: u64 = 1 << 30;
 const HEADER_BYTES: usize = 64;
 /// The size of a section header in a 64-bit ELF file.
 const SECTION_HEADER_BYTES: usize = 64;
-/// The operating-system ABI, and its version, in the ELF identification of cubins that ptxas 13 writes.
+/// The operating-system ABI, and the version of the ABI, in the ELF identification of cubins that ptxas 13 writes.
 const OS_ABI: u8 = 0x41;
 const ABI_VERSION: u8 = 8;
 
@@ -40,7 +41,7 @@ fn embed_error(reason: impl std::fmt::Display) -> Box<Diagnostic> {
     Diagnostic::invalid("CUB005", format!("cannot embed the program in the cubin: {reason}"))
 }
 
-/// Returns the cubin with the files of its program embedded. The section table moves to the end of the file.
+/// Returns the cubin with a program section that has these files. The section table moves to the end of the file.
 pub fn embed(cubin: &[u8], files: &[&[u8]]) -> Result<Vec<u8>> {
     let header = Header::parse(cubin).map_err(embed_error)?;
     let endian = header.endian().map_err(embed_error)?;
@@ -52,9 +53,9 @@ pub fn embed(cubin: &[u8], files: &[&[u8]]) -> Result<Vec<u8>> {
     if section_table.section_by_name(endian, SECTION.as_bytes()).is_some() {
         return Err(embed_error(format!("it already has a section {SECTION}")));
     }
-    // The section table is inside the file, because `header.sections` has checked it.
-    let at = header.e_shoff(endian) as usize;
-    let raw = cubin[at..at + section_table.len() * SECTION_HEADER_BYTES].chunks_exact(SECTION_HEADER_BYTES);
+    // The section table is inside the file: `header.sections` has checked the range.
+    let offset = header.e_shoff(endian) as usize;
+    let raw = cubin[offset..offset + section_table.len() * SECTION_HEADER_BYTES].chunks_exact(SECTION_HEADER_BYTES);
     let mut section_headers: Vec<RawSectionHeader> =
         raw.map(|bytes| RawSectionHeader(bytes.try_into().expect("the size of a header"))).collect();
     let name = section_names.len() as u32;
@@ -77,7 +78,7 @@ pub fn cpu_module(files: &[&[u8]]) -> Vec<u8> {
     out[0x10..0x12].copy_from_slice(&2u16.to_le_bytes());
     out[0x12..0x14].copy_from_slice(&elf::EM_CUDA.0.to_le_bytes());
     out[0x14..0x18].copy_from_slice(&1u32.to_le_bytes());
-    let set_u16 = |out: &mut Vec<u8>, at: usize, value: u16| out[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    let set_u16 = |out: &mut Vec<u8>, offset: usize, value: u16| out[offset..offset + 2].copy_from_slice(&value.to_le_bytes());
     // `e_ehsize`, `e_phentsize`, `e_shentsize`, `e_shnum` and `e_shstrndx`.
     set_u16(&mut out, 0x34, HEADER_BYTES as u16);
     set_u16(&mut out, 0x36, 56);
@@ -103,18 +104,18 @@ pub fn cpu_module(files: &[&[u8]]) -> Vec<u8> {
 /// no program. `name` is the cubin's name in messages.
 pub fn program_files(cubin: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
     let damaged = |what: &str| Diagnostic::invalid("CUB006", format!("cannot read the program in {name}: {what}"));
-    let bad = |error: object::Error| Diagnostic::invalid("CUB001", format!("{name} is not a cubin: {error}"));
-    let header = Header::parse(cubin).map_err(bad)?;
-    let endian = header.endian().map_err(bad)?;
+    let not_a_cubin = |error: object::Error| Diagnostic::invalid("CUB001", format!("{name} is not a cubin: {error}"));
+    let header = Header::parse(cubin).map_err(not_a_cubin)?;
+    let endian = header.endian().map_err(not_a_cubin)?;
     if header.e_machine(endian) != elf::EM_CUDA {
         return Err(Diagnostic::invalid("CUB001", format!("{name} is an ELF file, but not for a GPU")));
     }
-    let section_table = header.sections(endian, cubin).map_err(bad)?;
+    let section_table = header.sections(endian, cubin).map_err(not_a_cubin)?;
     let Some((_, section)) = section_table.section_by_name(endian, SECTION.as_bytes()) else { return Ok(Vec::new()) };
-    let mut rest = section.data(endian, cubin).map_err(bad)?;
+    let mut rest = section.data(endian, cubin).map_err(not_a_cubin)?;
     let mut files = Vec::new();
     while !rest.is_empty() {
-        let read_u32 = |at: usize| Some(u32::from_le_bytes(rest.get(at..at + 4)?.try_into().ok()?));
+        let read_u32 = |offset: usize| Some(u32::from_le_bytes(rest.get(offset..offset + 4)?.try_into().ok()?));
         let (Some(owner_bytes), Some(description_bytes), Some(kind)) = (read_u32(0), read_u32(4), read_u32(8)) else {
             return Err(damaged("an entry ends early"));
         };
@@ -134,7 +135,7 @@ pub fn program_files(cubin: &[u8], name: &str) -> Result<Vec<Vec<u8>>> {
 }
 
 /// Computes the size of an ELF file in bytes from its header and section table. Returns `None` if the file does not start with a
-/// 64-bit ELF header. `read_at(offset, length)` reads bytes of the file. It returns `None` if the file ends before them.
+/// 64-bit ELF header. `read_at(offset, length)` reads bytes of the file, and returns `None` if the file ends before the last byte.
 pub fn elf_file_size(read_at: impl Fn(u64, usize) -> Option<Vec<u8>>) -> Option<u64> {
     let header = read_at(0, HEADER_BYTES)?;
     let parsed = Header::parse(&header[..]).ok()?;
@@ -146,7 +147,7 @@ pub fn elf_file_size(read_at: impl Fn(u64, usize) -> Option<Vec<u8>>) -> Option<
     for index in 0..section_count {
         let bytes = read_at(table_start.checked_add(index * SECTION_HEADER_BYTES as u64)?, SECTION_HEADER_BYTES)?;
         // The fields of a section header: `sh_type` at 4, `sh_offset` at 0x18, `sh_size` at 0x20.
-        let read_u64 = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let read_u64 = |offset: usize| u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("eight bytes"));
         let kind = u32::from_le_bytes(bytes[4..8].try_into().expect("four bytes"));
         if kind != SHT_NOBITS {
             end = end.max(read_u64(0x18).checked_add(read_u64(0x20))?);
@@ -186,28 +187,28 @@ fn decode_file(description: &[u8]) -> Option<Vec<u8>> {
 /// Appends bytes at an offset that is a multiple of `align`, and returns the offset.
 fn append(out: &mut Vec<u8>, bytes: &[u8], align: usize) -> usize {
     out.resize(out.len().next_multiple_of(align), 0);
-    let at = out.len();
+    let offset = out.len();
     out.extend(bytes);
-    at
+    offset
 }
 
 /// The bytes of a section header in the file.
 struct RawSectionHeader([u8; SECTION_HEADER_BYTES]);
 
 impl RawSectionHeader {
-    fn new(name: u32, kind: u32, at: usize, size: usize) -> RawSectionHeader {
+    fn new(name: u32, kind: u32, offset: usize, size: usize) -> RawSectionHeader {
         let mut raw = RawSectionHeader([0; SECTION_HEADER_BYTES]);
         raw.0[0..4].copy_from_slice(&name.to_le_bytes());
         raw.0[4..8].copy_from_slice(&kind.to_le_bytes());
-        raw.set_range(at, size);
+        raw.set_range(offset, size);
         let align: u64 = if kind == SHT_NOTE { 4 } else { u64::from(kind != 0) };
         raw.0[0x30..0x38].copy_from_slice(&align.to_le_bytes());
         raw
     }
 
     /// Sets the offset and size of the section's contents.
-    fn set_range(&mut self, at: usize, size: usize) {
-        self.0[0x18..0x20].copy_from_slice(&(at as u64).to_le_bytes());
+    fn set_range(&mut self, offset: usize, size: usize) {
+        self.0[0x18..0x20].copy_from_slice(&(offset as u64).to_le_bytes());
         self.0[0x20..0x28].copy_from_slice(&(size as u64).to_le_bytes());
     }
 
@@ -227,7 +228,7 @@ mod tests {
     }
 
     fn file_size(bytes: &[u8]) -> Option<u64> {
-        elf_file_size(|at, length| bytes.get(at as usize..at as usize + length).map(<[u8]>::to_vec))
+        elf_file_size(|offset, length| bytes.get(offset as usize..offset as usize + length).map(<[u8]>::to_vec))
     }
 
     #[test]
@@ -242,9 +243,9 @@ mod tests {
     fn embedding_keeps_the_other_sections() {
         let module = cpu_module(&[]);
         // Rename the empty program section, so that the file is a cubin without a program.
-        let at = module.windows(SECTION.len()).position(|window| window == SECTION.as_bytes()).unwrap();
+        let offset = module.windows(SECTION.len()).position(|window| window == SECTION.as_bytes()).unwrap();
         let mut without_program = module.clone();
-        without_program[at + 1] = b'x';
+        without_program[offset + 1] = b'x';
         let embedded = embed(&without_program, &FILES).unwrap();
         assert_eq!(program_files(&embedded, "k").unwrap(), sample_files());
         assert_eq!(file_size(&embedded), Some(embedded.len() as u64));
@@ -260,9 +261,9 @@ mod tests {
         for length in 0..module.len() {
             assert!(program_files(&module[..length], "k").is_err() || file_size(&module[..length]) != Some(length as u64));
         }
-        for at in 0..module.len() {
+        for offset in 0..module.len() {
             let mut damaged = module.clone();
-            damaged[at] ^= 0x5a;
+            damaged[offset] ^= 0x5a;
             let _ = (program_files(&damaged, "k"), file_size(&damaged), embed(&damaged, &FILES));
         }
     }

@@ -1,8 +1,8 @@
 //! Reads a cubin: its kernels and their requirements.
 //!
 //! Attribute sections hold the properties of kernels: `.nv.info` for all kernels, `.nv.info.NAME` for the kernel NAME. An attribute
-//! has a byte for the form of its value, a byte for its kind, and the value. The value is two bytes, or a two-byte length followed
-//! by as many bytes.
+//! has a byte for the form of its value, a byte for its kind, and the value. The value is two bytes, or a two-byte length and then
+//! that number of bytes.
 
 use base::Target;
 use base::diag::{Diagnostic, Result};
@@ -19,7 +19,7 @@ pub struct Cubin {
     /// The tool that wrote the cubin, and its version; empty if unknown.
     pub producer: String,
     pub kernels: Vec<Kernel>,
-    /// Size of the embedded host object in bytes, if the cubin has one.
+    /// Size of the embedded host object in bytes; `None` if the cubin has no host object.
     pub host_object: Option<u64>,
 }
 
@@ -34,11 +34,11 @@ pub struct Kernel {
     pub stack_bytes: u32,
     /// Static shared memory per CTA in bytes, without the part that the CUDA driver reserves.
     pub shared_bytes: u64,
-    /// The CTA size that the kernel requires (`.reqntid`).
+    /// The CTA size that the kernel requires (`.reqntid`); `None` without a requirement.
     pub required_threads: Option<[u32; 3]>,
-    /// The CTAs per cluster that the kernel requires (`.reqnctapercluster`).
+    /// The CTAs per cluster that the kernel requires (`.reqnctapercluster`); `None` without a requirement.
     pub cluster: Option<[u32; 3]>,
-    /// The id of the source language (PTX `.language`): 7 is Tile IR.
+    /// The id of the source language (PTX `.language`), such as 7 for Tile IR; `None` if the cubin does not state the language.
     pub language: Option<u32>,
     /// The visible parameters, which the caller passes, in order.
     pub parameters: Vec<Parameter>,
@@ -53,7 +53,7 @@ pub struct Parameter {
     pub size: u32,
 }
 
-/// Kinds of attributes in `.nv.info` sections. NVIDIA's tools print them as `EIATTR_REQNTID`, `EIATTR_FRAME_SIZE` and so on.
+/// Kinds of attributes in `.nv.info` sections. NVIDIA's tools print the kinds as names such as `EIATTR_REQNTID`.
 mod attribute {
     pub(super) const REQUIRED_THREADS: u8 = 0x10;
     pub(super) const FRAME_SIZE: u8 = 0x11;
@@ -197,20 +197,20 @@ fn parse_attributes(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
 
 /// Returns the three extents (x, y, z) in the value of an attribute. A missing extent is 1.
 fn read_extents(value: &[u8]) -> [u32; 3] {
-    [0, 4, 8].map(|at| read_u32(value, at).unwrap_or(1))
+    [0, 4, 8].map(|offset| read_u32(value, offset).unwrap_or(1))
 }
 
-/// The 32-bit number at an offset.
-fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..at + 4).map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")))
+/// Returns the 32-bit number at an offset, or `None` if the bytes end before the number's end.
+fn read_u32(bytes: &[u8], offset: usize) -> Option<u32> {
+    bytes.get(offset..offset + 4).map(|b| u32::from_le_bytes(b.try_into().expect("four bytes")))
 }
 
-/// The 16-bit number at an offset.
-fn read_u16(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..at + 2).map(|b| u32::from(u16::from_le_bytes(b.try_into().expect("two bytes"))))
+/// Returns the 16-bit number at an offset, or `None` if the bytes end before the number's end.
+fn read_u16(bytes: &[u8], offset: usize) -> Option<u32> {
+    bytes.get(offset..offset + 2).map(|b| u32::from(u16::from_le_bytes(b.try_into().expect("two bytes"))))
 }
 
-/// The name of a source language by its id (PTX `.language`).
+/// Returns the name of a source language by its id (PTX `.language`).
 fn language_name(number: u32) -> String {
     const NAMES: [&str; 11] =
         ["UNKNOWN", "SASS", "NVSAL", "PTX", "NVVM", "CUDA_C++", "CUDA_C++_Tile", "TILEIR", "CUTILE", "FORTRAN", "OPTIX"];

@@ -1,8 +1,8 @@
 //! Element-wise scalar operations of `.tile`, `.aa`, `.as` and `.sched`, and their semantics.
 //!
 //! The enums name the operations. `eval` applies an operation to the bits of one element, `eval_words` to all elements of a tile.
-//! Tile IR does not define the results of approximate functions exactly. Such a result is correctly rounded, or it is the result of
-//! the host's `f64` function, rounded once. Both kinds of results are deterministic.
+//! Tile IR does not define the results of approximate functions exactly. Here, such a result is correctly rounded, or it is the
+//! result of the host's `f64` function, rounded once. Both kinds of results are deterministic.
 //! In all operations, `ftz` replaces operands and results that are subnormal in f32 by zero, as the PTX modifier `.ftz` does.
 
 mod convert;
@@ -28,7 +28,8 @@ pub enum Signedness {
     Signed,
 }
 
-/// The kind of integer overflow that, as the program promises, does not occur. This crate ignores the promise: results always wrap.
+/// The kind of integer overflow that does not occur in the operation, as the program promises. This crate ignores the promise:
+/// results always wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
@@ -182,7 +183,7 @@ impl Unary {
         matches!(self, Unary::AbsI | Unary::NegI { .. })
     }
 
-    /// The bits of the result for operand bits `x` of type `ty`.
+    /// Returns the bits of the result for operand bits `x` of type `ty`.
     pub fn eval(self, ty: Scalar, x: u64) -> u64 {
         if self.is_int() { int::unary(self, ty, OneElement([x])) } else { float::unary(self, ty, OneElement([x])) }
     }
@@ -194,7 +195,7 @@ impl Unary {
 }
 
 impl Binary {
-    /// Returns whether swapping the operands keeps the result, except for the bits of a NaN.
+    /// Returns whether the result stays the same if the operands are swapped. Different bits of a NaN count as the same.
     pub fn is_commutative(self) -> bool {
         use Binary::*;
         match self {
@@ -215,7 +216,7 @@ impl Binary {
         }
     }
 
-    /// The bits of the result for operands of type `ty`. The exponent of `PowI` has the bits of an i64.
+    /// Returns the bits of the result for operands of type `ty`. The exponent of `PowI` has the bits of an i64.
     pub fn eval(self, ty: Scalar, a: u64, b: u64) -> u64 {
         if self.is_int() { int::binary(self, ty, OneElement([a, b])) } else { float::binary(self, ty, OneElement([a, b])) }
     }
@@ -234,7 +235,7 @@ impl Compare {
         }
     }
 
-    /// The result, 1 or 0, for operands of type `ty`.
+    /// Returns the result, 1 or 0, for operands of type `ty`.
     pub fn eval(self, ty: Scalar, a: u64, b: u64) -> u64 {
         self.apply(ty, OneElement([a, b]))
     }
@@ -246,7 +247,7 @@ impl Compare {
 }
 
 impl Convert {
-    /// The bits of type `to` that result from the bits `x` of type `from`.
+    /// Returns the bits of type `to` that result from the bits `x` of type `from`.
     pub fn eval(self, from: Scalar, to: Scalar, x: u64) -> u64 {
         self.apply(from, to, OneElement([x]))
     }
@@ -258,7 +259,7 @@ impl Convert {
 }
 
 impl Fma {
-    /// The bits of `a * b + c` for operands of type `ty`, rounded once.
+    /// Returns the bits of `a * b + c` for operands of type `ty`, rounded once.
     pub fn eval(self, ty: Scalar, a: u64, b: u64, c: u64) -> u64 {
         self.apply(ty, OneElement([a, b, c]))
     }

@@ -5,7 +5,7 @@
 
 use crate::Scalar;
 use crate::rounding::Rounding;
-use crate::scalar::{FloatFormat, Special};
+use crate::scalar::{FloatFormat, SpecialValues};
 
 /// The encoding of a number whose magnitude exceeds the largest finite number of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub fn decode(ty: Scalar, bits: u64) -> f64 {
         Scalar::F64 => f64::from_bits(bits),
         Scalar::F32 | Scalar::TF32 => f32::from_bits(bits as u32).into(),
         Scalar::BF16 => f32::from_bits((bits as u32) << 16).into(),
-        // The multiplication by 2^112 corrects the exponent bias (127 - 15). It is exact, and also normalises subnormals.
+        // The multiplication by 2^112 corrects the exponent bias (127 - 15). The product is exact, also for subnormals.
         Scalar::F16 if bits & 0x7c00 != 0x7c00 => {
             let magnitude = f32::from_bits((bits as u32 & 0x7fff) << 13) * f32::from_bits(0x7780_0000);
             f64::from(f32::from_bits(magnitude.to_bits() | (bits as u32 & 0x8000) << 16))
@@ -43,7 +43,7 @@ fn decode_fields(format: FloatFormat, bits: u64) -> f64 {
     let max_exponent = (1 << format.exponent_bits) - 1;
     let exponent = bits >> format.mantissa_bits & max_exponent;
     let negative = format.signed && bits >> (format.mantissa_bits + format.exponent_bits) & 1 == 1;
-    let magnitude = if exponent == max_exponent && format.special == Special::Ieee {
+    let magnitude = if exponent == max_exponent && format.special == SpecialValues::Ieee {
         if mantissa == 0 { f64::INFINITY } else { f64::NAN }
     } else if is_all_ones_nan(format, bits) {
         f64::NAN
@@ -58,13 +58,13 @@ fn decode_fields(format: FloatFormat, bits: u64) -> f64 {
     if negative { -magnitude } else { magnitude }
 }
 
-/// Returns whether bits are the NaN of a format in which only the all-ones pattern is NaN.
+/// Returns whether the format has only the all-ones NaN, and the bits are this NaN.
 fn is_all_ones_nan(format: FloatFormat, bits: u64) -> bool {
     let magnitude_mask = (1 << (format.mantissa_bits + format.exponent_bits)) - 1;
-    format.special == Special::NanOnly && bits & magnitude_mask == magnitude_mask
+    format.special == SpecialValues::NanOnly && bits & magnitude_mask == magnitude_mask
 }
 
-/// `x * 2^exponent`, for results that are normal numbers or zero.
+/// Returns `x * 2^exponent`. The result must be a normal number or zero.
 fn multiply_by_power_of_two(x: f64, exponent: i32) -> f64 {
     x * f64::from_bits(((exponent + 1023) as u64) << 52)
 }
@@ -74,22 +74,22 @@ pub fn largest_finite(ty: Scalar) -> u64 {
     let format = ty.float_format().expect("a float type");
     let magnitude_mask = (1u64 << (format.mantissa_bits + format.exponent_bits)) - 1;
     match format.special {
-        Special::Ieee => (((1 << format.exponent_bits) - 2) << format.mantissa_bits) | ((1 << format.mantissa_bits) - 1),
-        Special::NanOnly => magnitude_mask - 1,
-        Special::None => magnitude_mask,
+        SpecialValues::Ieee => (((1 << format.exponent_bits) - 2) << format.mantissa_bits) | ((1 << format.mantissa_bits) - 1),
+        SpecialValues::NanOnly => magnitude_mask - 1,
+        SpecialValues::None => magnitude_mask,
     }
 }
 
-/// Returns the canonical NaN of arithmetic results, as GPUs compute it. All bits except the sign are set; in f64, only the highest
-/// bit of the mantissa is set. In a format without NaN, returns the largest finite number.
+/// Returns the NaN that is the result of arithmetic on GPUs (the canonical NaN). All bits except the sign are set. In f64, only the
+/// exponent bits and the highest mantissa bit are set. In a format without NaN, returns the largest finite number.
 pub fn nan(ty: Scalar) -> u64 {
     match ty {
         Scalar::F64 => 0x7ff8_0000_0000_0000,
         _ => {
             let format = ty.float_format().expect("a float type");
             match format.special {
-                Special::None => largest_finite(ty),
-                Special::Ieee | Special::NanOnly => (1 << (format.mantissa_bits + format.exponent_bits)) - 1,
+                SpecialValues::None => largest_finite(ty),
+                SpecialValues::Ieee | SpecialValues::NanOnly => (1 << (format.mantissa_bits + format.exponent_bits)) - 1,
             }
         }
     }
@@ -139,9 +139,9 @@ fn encode_fields(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding
             };
         match format.special {
             _ if stays_finite || overflow == OverflowResult::Saturate => limit,
-            Special::Ieee => infinity,
-            Special::NanOnly => nan(ty),
-            Special::None => limit,
+            SpecialValues::Ieee => infinity,
+            SpecialValues::NanOnly => nan(ty),
+            SpecialValues::None => limit,
         }
     };
     if value.is_infinite() {
@@ -151,8 +151,8 @@ fn encode_fields(format: FloatFormat, ty: Scalar, value: f64, rounding: Rounding
     sign | if magnitude > limit { overflow_bits(true) } else { magnitude }
 }
 
-/// Returns the bits of the rounded magnitude. If the exponent is above the format's range, the exponent field overflows into higher
-/// bits.
+/// Returns the bits of the rounded magnitude. If the exponent is above the format's range, the result has more bits than the
+/// format, so it exceeds the bits of every finite number.
 fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding: Rounding) -> u64 {
     let bits = magnitude.to_bits();
     if bits == 0 {
@@ -194,8 +194,8 @@ fn round_magnitude(format: FloatFormat, magnitude: f64, negative: bool, rounding
     (biased << format.mantissa_bits) + rounded
 }
 
-/// Converts a result that was rounded to nearest into a result that is rounded to odd: its last bit becomes sticky. `error` has the
-/// sign of the part that the rounding dropped.
+/// Converts a result that was rounded to nearest into a result that is rounded to odd: the last bit becomes sticky. `error` has the
+/// sign of the part that the rounding to nearest dropped.
 fn to_odd(result: f64, error: f64) -> f64 {
     let bits = result.to_bits();
     if error == 0.0 || !result.is_finite() || !error.is_finite() || bits & 1 == 1 {
@@ -206,20 +206,20 @@ fn to_odd(result: f64, error: f64) -> f64 {
 }
 
 /// Returns `a + b` rounded to odd. Knuth's 2Sum computes the error of the sum.
-pub fn add_odd(a: f64, b: f64) -> f64 {
+pub fn add_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
     let rounded_b = sum - a;
     to_odd(sum, (a - (sum - rounded_b)) + (b - rounded_b))
 }
 
-/// Returns `a * b + c` rounded to odd, for `a` and `b` of at most 26 significant bits (every format below `f64`). Their product is
-/// exact in `f64`.
-pub fn fma_odd(a: f64, b: f64, c: f64) -> f64 {
-    add_odd(a * b, c)
+/// Returns `a * b + c` rounded to odd. `a` and `b` must have at most 26 significant bits, as in every format below `f64`, so their
+/// product is exact in `f64`.
+pub fn fma_to_odd(a: f64, b: f64, c: f64) -> f64 {
+    add_to_odd(a * b, c)
 }
 
 /// Returns `a / b` rounded to odd.
-pub fn div_odd(a: f64, b: f64) -> f64 {
+pub fn div_to_odd(a: f64, b: f64) -> f64 {
     let quotient = a / b;
     if !quotient.is_finite() || quotient == 0.0 || !b.is_finite() {
         return quotient;
@@ -228,8 +228,8 @@ pub fn div_odd(a: f64, b: f64) -> f64 {
     to_odd(quotient, if b < 0.0 { -remainder } else { remainder })
 }
 
-/// Returns the square root rounded to odd.
-pub fn sqrt_odd(x: f64) -> f64 {
+/// Returns the square root of `x` rounded to odd.
+pub fn sqrt_to_odd(x: f64) -> f64 {
     let root = x.sqrt();
     if !root.is_finite() || root == 0.0 { root } else { to_odd(root, (-root).mul_add(root, x)) }
 }
@@ -249,7 +249,7 @@ mod tests {
         mantissa_bits.into_iter().for_each(|(ty, bits)| assert_eq!(epsilon(ty), 2f64.powi(-bits), "{ty:?}"));
     }
 
-    /// All float types small enough for exhaustive tests.
+    /// Returns all float types with few enough values for exhaustive tests.
     fn small_floats() -> impl Iterator<Item = Scalar> {
         Scalar::ALL.iter().copied().filter(|ty| ty.is_float() && ty.bits() <= 16)
     }
@@ -316,10 +316,10 @@ mod tests {
     #[test]
     fn sticky_results_do_not_round_twice() {
         // The sum is 1 + 2^-24 + 2^-60. Rounding it to the nearest `f64` drops 2^-60. Rounding that tie to `f32` would give 1.
-        let sum = add_odd(1.0 + 2f64.powi(-24), 2f64.powi(-60));
+        let sum = add_to_odd(1.0 + 2f64.powi(-24), 2f64.powi(-60));
         assert_eq!(encode(Scalar::F32, sum, Rounding::NearestEven, OverflowResult::Ieee), 0x3f80_0001);
-        assert_eq!(encode(Scalar::F32, add_odd(1.0, 1e-200), Rounding::PositiveInf, OverflowResult::Ieee), 0x3f80_0001);
-        assert_eq!(encode(Scalar::F32, add_odd(1.0, -1e-200), Rounding::Zero, OverflowResult::Ieee), 0x3f7f_ffff);
+        assert_eq!(encode(Scalar::F32, add_to_odd(1.0, 1e-200), Rounding::PositiveInf, OverflowResult::Ieee), 0x3f80_0001);
+        assert_eq!(encode(Scalar::F32, add_to_odd(1.0, -1e-200), Rounding::Zero, OverflowResult::Ieee), 0x3f7f_ffff);
         let mut state = 1u64;
         for _ in 0..20000 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -329,9 +329,9 @@ mod tests {
             let round = |x: f64| encode(Scalar::F32, x, Rounding::NearestEven, OverflowResult::Ieee) as u32;
             let is_same =
                 |result: u32, expected: f32| result == expected.to_bits() || f32::from_bits(result).is_nan() && expected.is_nan();
-            assert!(is_same(round(fma_odd(a.into(), b.into(), c.into())), a.mul_add(b, c)), "{a} {b} {c}");
-            assert!(is_same(round(div_odd(a.into(), b.into())), a / b), "{a} / {b}");
-            assert!(is_same(round(sqrt_odd(a.into())), a.sqrt()), "sqrt {a}");
+            assert!(is_same(round(fma_to_odd(a.into(), b.into(), c.into())), a.mul_add(b, c)), "{a} {b} {c}");
+            assert!(is_same(round(div_to_odd(a.into(), b.into())), a / b), "{a} / {b}");
+            assert!(is_same(round(sqrt_to_odd(a.into())), a.sqrt()), "sqrt {a}");
         }
     }
 }

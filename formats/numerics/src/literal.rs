@@ -1,14 +1,14 @@
 //! Numbers in text: `-1`, `0.5`, `1e-5[0x3727C5AC]`.
 //!
-//! Integers are signed decimal numbers. The text of a float is the shortest decimal number that identifies it among all `f32`
-//! values (all `f64` values for type `f64`). If this number differs from the exact value, the bits of the float follow in brackets,
-//! and the parser uses the bits. The text of an infinity or a NaN is only the bits.
+//! Integers are signed decimal numbers. The text of a float is the shortest decimal number that identifies the float among all
+//! `f32` values (all `f64` values for type `f64`). If this number differs from the exact value, the bits of the float follow in
+//! brackets, and the parser uses the bits. The text of an infinity or a NaN is only the bits.
 
 use crate::arith::Rounding;
 use crate::float;
 use crate::scalar::Scalar;
 
-/// The text of a value with these bits.
+/// Returns the text of a value with these bits.
 pub fn print(scalar: Scalar, bits: u64) -> String {
     if scalar.is_int() {
         return match scalar {
@@ -29,8 +29,8 @@ pub fn print(scalar: Scalar, bits: u64) -> String {
     }
 }
 
-/// Parses the output of [`print()`], or a number that a person wrote. Rounds a float to nearest even. Returns `None` if the decimal
-/// number does not round to the bits in brackets.
+/// Parses the output of [`print()`], or a number that a person wrote, and returns its bits. Rounds a float to nearest even. Returns
+/// `None` if the text is not a number of the type, or if the decimal number does not round to the bits in brackets.
 pub fn parse(scalar: Scalar, text: &str) -> Option<u64> {
     let hex = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok().filter(|bits| bits & !scalar.mask() == 0);
     if text.starts_with("0x") {
@@ -51,7 +51,7 @@ pub fn parse(scalar: Scalar, text: &str) -> Option<u64> {
     }
 }
 
-/// Returns the bits of the float that is nearest to a decimal number.
+/// Returns the bits of the float that is nearest to a decimal number, or `None` if the text is not a decimal number.
 fn parse_decimal(scalar: Scalar, decimal: &str) -> Option<u64> {
     if !decimal.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
         return None;
@@ -78,7 +78,7 @@ fn is_exact(decimal: &str, value: f64) -> bool {
     left.is_some() && left == right
 }
 
-/// A finite value as an odd integer times a power of two.
+/// Returns the odd integer and the exponent of 2 whose product is a finite value, or `(0, 0)` for zero.
 fn odd_mantissa(value: f64) -> (u64, i32) {
     let bits = value.to_bits();
     let (fraction, exponent) = (bits & ((1 << 52) - 1), (bits >> 52 & 0x7FF) as i32);

@@ -9,19 +9,19 @@ pub struct FloatFormat {
     pub signed: bool,
     pub exponent_bits: u32,
     pub mantissa_bits: u32,
-    /// The exponent bias.
+    /// The exponent bias: the number that is subtracted from the exponent field.
     pub bias: i32,
-    pub special: Special,
+    pub special: SpecialValues,
 }
 
 /// The special values of a float format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Special {
+pub enum SpecialValues {
     /// Infinity and NaN, as in IEEE 754.
     Ieee,
-    /// A pattern is NaN if all exponent and mantissa bits are ones. There is no infinity.
+    /// The only NaN has ones in all exponent and mantissa bits. There is no infinity.
     NanOnly,
-    /// Every pattern is a number.
+    /// Every bit pattern is a number.
     None,
 }
 
@@ -29,25 +29,25 @@ pub enum Special {
 struct Row {
     name: &'static str,
     bits: u32,
-    /// `None` for an integer type.
+    /// The float format; `None` for an integer type.
     format: Option<FloatFormat>,
 }
 
-/// The part of a row without the name: the width in bits, and the float format.
+/// A row without its name: the width in bits, and the float format.
 type RowFormat = (u32, Option<FloatFormat>);
 
-/// An integer type.
+/// Returns the format of an integer type.
 const fn int(bits: u32) -> RowFormat {
     (bits, None)
 }
 
-/// A float type with a sign bit.
-const fn float(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Special) -> RowFormat {
+/// Returns the format of a float type with a sign bit.
+const fn float(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: SpecialValues) -> RowFormat {
     (1 + exponent_bits + mantissa_bits, Some(FloatFormat { signed: true, exponent_bits, mantissa_bits, bias, special }))
 }
 
-/// A float type without a sign bit.
-const fn unsigned_float(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: Special) -> RowFormat {
+/// Returns the format of a float type without a sign bit.
+const fn unsigned_float(exponent_bits: u32, mantissa_bits: u32, bias: i32, special: SpecialValues) -> RowFormat {
     (exponent_bits + mantissa_bits, Some(FloatFormat { signed: false, exponent_bits, mantissa_bits, bias, special }))
 }
 
@@ -77,28 +77,28 @@ scalars! {
     I16 "i16" = int(16),
     I32 "i32" = int(32),
     I64 "i64" = int(64),
-    F16 "f16" = float(5, 10, 15, Special::Ieee),
-    BF16 "bf16" = float(8, 7, 127, Special::Ieee),
-    F32 "f32" = float(8, 23, 127, Special::Ieee),
-    /// An f32 whose lower 13 bits are zero: sign, 8 exponent bits and 10 mantissa bits remain. It is stored in 32 bits.
-    TF32 "tf32" = float(8, 23, 127, Special::Ieee),
-    F64 "f64" = float(11, 52, 1023, Special::Ieee),
-    F8E4M3FN "f8E4M3FN" = float(4, 3, 7, Special::NanOnly),
-    F8E5M2 "f8E5M2" = float(5, 2, 15, Special::Ieee),
-    F8E8M0FNU "f8E8M0FNU" = unsigned_float(8, 0, 127, Special::NanOnly),
-    F4E2M1FN "f4E2M1FN" = float(2, 1, 1, Special::None),
-    F8E5M3FNU "fnv8E5M3FNU" = unsigned_float(5, 3, 15, Special::NanOnly),
+    F16 "f16" = float(5, 10, 15, SpecialValues::Ieee),
+    BF16 "bf16" = float(8, 7, 127, SpecialValues::Ieee),
+    F32 "f32" = float(8, 23, 127, SpecialValues::Ieee),
+    /// An f32 whose lower 13 bits are zero: sign, 8 exponent bits and 10 mantissa bits remain. A value occupies 32 bits.
+    TF32 "tf32" = float(8, 23, 127, SpecialValues::Ieee),
+    F64 "f64" = float(11, 52, 1023, SpecialValues::Ieee),
+    F8E4M3FN "f8E4M3FN" = float(4, 3, 7, SpecialValues::NanOnly),
+    F8E5M2 "f8E5M2" = float(5, 2, 15, SpecialValues::Ieee),
+    F8E8M0FNU "f8E8M0FNU" = unsigned_float(8, 0, 127, SpecialValues::NanOnly),
+    F4E2M1FN "f4E2M1FN" = float(2, 1, 1, SpecialValues::None),
+    F8E5M3FNU "fnv8E5M3FNU" = unsigned_float(5, 3, 15, SpecialValues::NanOnly),
 }
 
 impl Scalar {
     fn row(self) -> &'static Row {
         &Self::ROWS[self as usize]
     }
-    /// The name in Tile IR text.
+    /// Returns the name in Tile IR text.
     pub fn name(self) -> &'static str {
         self.row().name
     }
-    /// Returns the type with this name in Tile IR text.
+    /// Returns the type with this name in Tile IR text, or `None` if there is none.
     pub fn parse(name: &str) -> Option<Scalar> {
         Self::ALL.iter().copied().find(|scalar| scalar.name() == name)
     }
@@ -109,23 +109,23 @@ impl Scalar {
     pub fn is_float(self) -> bool {
         !self.is_int()
     }
-    /// The width of an element in bits.
+    /// Returns the width of an element in bits.
     pub fn bits(self) -> u32 {
         self.row().bits
     }
-    /// Bytes of one element, rounded up. A 4-bit element counts as one byte, although memory holds two elements per byte.
+    /// Returns the bytes of one element, rounded up. The result for a 4-bit type is 1, although a byte of memory has two elements.
     pub fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
-    /// A mask of the valid bits of a value of this type.
+    /// Returns a mask of the bits that a value of this type has.
     pub fn mask(self) -> u64 {
         u64::MAX >> (64 - self.bits())
     }
-    /// The float format; `None` for an integer type.
+    /// Returns the float format, or `None` for an integer type.
     pub fn float_format(self) -> Option<FloatFormat> {
         self.row().format
     }
-    /// The number that the bits represent as a signed integer of this width.
+    /// Returns the signed integer that the bits represent in two's complement of this width.
     pub fn sign_extend(self, bits: u64) -> i64 {
         let shift = 64 - self.bits();
         ((bits << shift) as i64) >> shift

@@ -81,7 +81,7 @@ fn check_float_operations<F: Float>(ty: Scalar, [a, b, c]: [u64; 3]) {
 }
 
 #[test]
-fn operations_on_random_floats() {
+fn operations_on_random_floats_match_apfloat() {
     let mut random = Random(1);
     for _ in 0..10_000 {
         let mut triple = |ty| [random.value(ty), random.value(ty), random.value(ty)];
@@ -93,7 +93,7 @@ fn operations_on_random_floats() {
 }
 
 #[test]
-fn operations_on_all_sixteen_bit_first_operands() {
+fn operations_on_all_sixteen_bit_first_operands_match_apfloat() {
     let mut random = Random(4);
     for a in 0..=0xffff {
         check_float_operations::<Half>(Scalar::F16, [a, random.value(Scalar::F16), random.value(Scalar::F16)]);
@@ -135,7 +135,7 @@ fn all_values_of_eight_and_sixteen_bits_convert_to_floats() {
 }
 
 #[test]
-fn wide_values_convert_to_floats() {
+fn wide_values_convert_to_floats_as_in_apfloat() {
     let mut random = Random(2);
     for _ in 0..20_000 {
         let single = random.value(Scalar::F32);
@@ -178,7 +178,7 @@ fn check_float_to_int<F: Float>(from: Scalar, to: Scalar, bits: u64) {
 }
 
 #[test]
-fn floats_and_integers_convert() {
+fn floats_and_integers_convert_as_in_apfloat() {
     const INTEGERS: [Scalar; 5] = [Scalar::I4, Scalar::I8, Scalar::I16, Scalar::I32, Scalar::I64];
     for bits in 0..=0xffff {
         check_int_to_float::<Half>(Scalar::I16, Scalar::F16, bits);
@@ -295,7 +295,7 @@ fn check_integer_operands(operations: &[Binary], ty: Scalar, a: u64, b: u64) {
 }
 
 #[test]
-fn operations_on_all_pairs_of_small_integers() {
+fn operations_on_all_pairs_of_small_integers_match_the_oracle() {
     let operations = integer_operations();
     for ty in [Scalar::I1, Scalar::I4, Scalar::I8] {
         for a in 0..=ty.mask() {
@@ -307,7 +307,7 @@ fn operations_on_all_pairs_of_small_integers() {
 }
 
 #[test]
-fn operations_on_random_integers() {
+fn operations_on_random_integers_match_the_oracle() {
     let operations = integer_operations();
     let mut random = Random(6);
     for _ in 0..20_000 {
@@ -363,7 +363,7 @@ fn subnormal_values_are_flushed_with_ftz() {
 }
 
 #[test]
-fn square_roots_in_every_direction() {
+fn square_roots_round_in_every_direction() {
     let mut random = Random(3);
     for _ in 0..20_000 {
         let bits = random.value(Scalar::F32);

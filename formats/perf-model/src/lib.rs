@@ -1,10 +1,13 @@
 //! Performance numbers of GPUs, as data: `machines/*.toml` has one file per architecture and one per chip. A chip inherits the
 //! numbers of its architecture.
 //!
-//! A number is `name = [value, "trust", "source"]`. Trust `A` means two agreeing measurements, or one that agrees with a documented
-//! hardware rate. Trust `B` means one good microbenchmark, and `C` a single source or an inference from a source. A user's file
-//! inherits from any of these files and overrides numbers. [`Machine::set`] overrides one number by its name `section.name`. Cycles
-//! are SM cycles.
+//! A number is `name = [value, "trust", "source"]`. The levels of trust:
+//! - `A`: two measurements that agree, or one measurement that agrees with a documented hardware rate;
+//! - `B`: one good microbenchmark;
+//! - `C`: a single source, or an inference from a source.
+//!
+//! A user's file inherits from any of these files and overrides numbers. [`Machine::set`] overrides one number by its name
+//! `section.name`. Cycles are SM cycles.
 
 use base::diag::{Diagnostic, Result};
 use std::collections::BTreeMap;
@@ -21,7 +24,7 @@ pub use rates::{ColumnRate, Rates, machine, rates};
 /// A number with its provenance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number {
-    /// The value. The sections of [`Machine`] state its unit.
+    /// The value. The documentation of the number's field in a section of [`Machine`] states the unit.
     pub value: f64,
     /// The trust in the value: `A`, `B` or `C`, as the module's header defines.
     pub trust: String,
@@ -32,7 +35,7 @@ pub struct Number {
 /// The numbers of a machine, by `section.name`.
 pub(crate) type Numbers = BTreeMap<String, Number>;
 
-/// The built-in machine files: name, aliases, text.
+/// The built-in machine files. Each row has the name, the aliases and the text of a file.
 const FILES: &[(&str, &[&str], &str)] = &[
     ("sm_80", &[], include_str!("../../../machines/sm_80.toml")),
     ("sm_86", &[], include_str!("../../../machines/sm_86.toml")),
@@ -54,7 +57,7 @@ const FILES: &[(&str, &[&str], &str)] = &[
     ("rtxpro6000", &["rtx-pro-6000"], include_str!("../../../machines/rtxpro6000.toml")),
 ];
 
-/// The built-in chips, without the architectures from which they inherit.
+/// Returns the names of the built-in chips, without the architectures from which the chips inherit.
 pub fn names() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(name, ..)| *name).filter(|name| !name.starts_with("sm_"))
 }
@@ -84,19 +87,20 @@ const CHIPS: &[(&str, Chips)] = &[
     ("sm_121", Chips { typical: "rtx5090", planned: "rtxpro6000" }),
 ];
 
-/// Returns the chips of a PTX target. The name may end in the suffix of architecture- or family-specific features.
+/// Returns the chips of a PTX target, or `None` if [`CHIPS`] has no row for the target. The name may end in the suffix of
+/// architecture- or family-specific features.
 pub fn chips(target: &str) -> Option<&'static Chips> {
     let name = target.trim_end_matches(['a', 'f']);
     CHIPS.iter().find(|(known, _)| *known == name).map(|(_, chips)| chips)
 }
 
-/// Returns the chip with which `tile-time` predicts times for a PTX target.
+/// Returns the chip with which `tile-time` predicts times for a PTX target, or `None` if [`CHIPS`] has no row for the target.
 pub fn typical_chip(target: &str) -> Option<&'static str> {
     chips(target).map(|chips| chips.typical)
 }
 
 impl Machine {
-    /// Loads a built-in chip.
+    /// Loads a built-in machine file by its name or an alias.
     pub fn named(name: &str) -> Result<Machine> {
         let unknown = || {
             let names: Vec<&str> = names().collect();
@@ -113,7 +117,7 @@ impl Machine {
         Machine::from_numbers(name, numbers)
     }
 
-    /// Overrides a number: `section.name=value`.
+    /// Returns a copy of the machine in which the assignment `section.name=value` overrides a number.
     pub fn set(&self, assignment: &str) -> Result<Machine> {
         let wrong = |why: &str| Diagnostic::invalid("MCH002", format!("'{assignment}': {why}"));
         let (key, value) = assignment.split_once('=').ok_or_else(|| wrong("expected the form section.name=value"))?;
@@ -125,13 +129,12 @@ impl Machine {
     }
 }
 
-/// The row of [`FILES`] with a name or alias.
+/// Returns the row of [`FILES`] with a name or alias, or `None` if there is none.
 fn find_file(name: &str) -> Option<(&'static str, &'static [&'static str], &'static str)> {
     FILES.iter().copied().find(|(other, aliases, _)| *other == name || aliases.contains(&name))
 }
 
-/// Adds the numbers of a file to `numbers`, after the numbers that the file inherits. The file's own numbers override inherited
-/// ones.
+/// Adds the numbers that a file inherits to `numbers`, and then the file's own numbers, which override inherited numbers.
 fn merge_numbers(name: &str, text: &str, numbers: &mut Numbers, depth: usize) -> Result<()> {
     let wrong = |why: String| Diagnostic::invalid("MCH003", format!("machine '{name}': {why}"));
     let table: toml::Table = text.parse().map_err(|error| wrong(format!("{error}")))?;
@@ -159,7 +162,7 @@ fn merge_numbers(name: &str, text: &str, numbers: &mut Numbers, depth: usize) ->
     Ok(())
 }
 
-/// Parses `[value, "trust", "source"]`.
+/// Parses `[value, "trust", "source"]`. Returns `None` for other values, and for a negative number.
 fn parse_number(row: &toml::Value) -> Option<Number> {
     let [value, trust, source] = row.as_array()?.as_slice() else { return None };
     let value = value.as_float().or(value.as_integer().map(|value| value as f64)).filter(|value| *value >= 0.0)?;
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn users_override() {
+    fn a_file_and_an_assignment_override_numbers() {
         let machine = Machine::parse("mine", "inherits = 'h100-sxm'\n[chip]\nsms = [7, 'C', 'mine']").unwrap();
         assert_eq!(machine.chip.sms, 7.0);
         assert_eq!(machine.set("chip.sms=9").unwrap().chip.sms, 9.0);

@@ -59,7 +59,7 @@ sections! {
         /// Shared memory and L1 cache of an SM together, in KiB.
         l1,
         /// The L2 capacity in MB that the accesses of one SM can use. This capacity is less than the total size if each L2
-        /// partition holds its own copy of the data, as on the A100.
+        /// partition has a copy of the data of its own, as on the A100.
         l2,
         /// The total L2 capacity in MiB, as the CUDA driver reports it.
         l2_total,
@@ -92,7 +92,7 @@ sections! {
         special,
         /// Exponentials (`ex2`).
         ex2,
-        /// Conversions, for the compiler's estimates, which do not distinguish the types.
+        /// Conversions of any types. The estimates of the compiler do not distinguish the types.
         convert,
         /// Conversions between floats that need no special-function unit, such as f32 to f16.
         convert_half,
@@ -174,23 +174,23 @@ sections! {
         column,
         /// With A in shared memory and 128 rows, an MMA takes at least `shared_base + shared_column * N` cycles.
         shared_base,
-        /// The cycles per column of N in the minimum that `shared_base` describes.
+        /// Cycles per column of N in the minimum `shared_base + shared_column * N`.
         shared_column,
-        /// As `shared_base`, for a CTA pair with 256 rows.
+        /// The same number as `shared_base`, for a CTA pair with 256 rows.
         pair_base,
-        /// As `shared_base`, for a CTA pair with 128 rows.
+        /// The same number as `shared_base`, for a CTA pair with 128 rows.
         pair_small_base,
-        /// As `shared_column`, for a CTA pair with 128 rows.
+        /// The same number as `shared_column`, for a CTA pair with 128 rows.
         pair_small_column,
         /// Cycles from the end of the last MMA until the threads that wait for the mbarrier run, with A in shared memory.
         commit,
-        /// As `commit`, with A in tensor memory.
+        /// The same number as `commit`, with A in tensor memory.
         commit_tensor,
-        /// As `commit`, for a CTA pair.
+        /// The same number as `commit`, for a CTA pair.
         commit_pair,
-        /// As `commit`, for a CTA pair with A in tensor memory.
+        /// The same number as `commit`, for a CTA pair with A in tensor memory.
         commit_pair_tensor,
-        /// As `commit`, for an MMA of 64 rows.
+        /// The same number as `commit`, for an MMA of 64 rows.
         commit_half,
         /// Cycles of `tcgen05.alloc`.
         allocate,
@@ -252,7 +252,7 @@ sections! {
         cache,
         /// Bytes of a line of the instruction cache.
         line,
-        /// Number of lines that the instruction cache prefetches.
+        /// Lines that the instruction cache prefetches.
         prefetch_lines,
     }
     /// Copies to and from shared memory.

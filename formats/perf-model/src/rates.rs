@@ -1,4 +1,4 @@
-//! Rates that the compiler's cost models use: the numbers of a target's chip, as integral results per cycle.
+//! Rates that the compiler's cost models use. They are numbers of a target's chip, rounded to integers.
 //!
 //! A cost model compares alternatives by closed formulas. An MMA therefore has a rate, and a copy has a latency that grows with its
 //! bytes. Every rate comes from a number in `machines/`; this file defines none.
@@ -13,9 +13,9 @@ use std::sync::{LazyLock, OnceLock};
 pub struct Rates {
     /// Cycles of `mma.sync` for 16 rows, 8 columns and 32 bytes of K; for f64, 8 rows, 8 columns and 4 elements of K.
     mma: [(MmaRate, f64); MmaRate::ALL.len()],
-    /// The rate of `wgmma`; `None` on targets without it.
+    /// The rate of `wgmma`; `None` on targets without `wgmma`.
     pub wgmma: Option<ColumnRate>,
-    /// The rate of `tcgen05.mma` with 128 rows; `None` on targets without it.
+    /// The rate of `tcgen05.mma` with 128 rows; `None` on targets without `tcgen05`.
     pub tcgen05: Option<ColumnRate>,
     /// Additions, multiplications and multiply-adds of floats per cycle.
     pub multiply_add: u32,
@@ -35,23 +35,24 @@ pub struct Rates {
     pub arithmetic_latency: u32,
     /// Cycles from the issue of a load from shared memory to its result.
     pub shared_latency: u32,
-    /// The latency of global memory for the first byte of a copy, in cycles.
+    /// Cycles until the first byte of a copy from global memory has arrived.
     copy_latency: u32,
-    /// The additional latency of global memory for each KiB of a copy, in cycles.
+    /// Additional cycles for each KiB of a copy from global memory.
     copy_latency_per_kib: u32,
 }
 
-/// The rate of an MMA instruction: the cycles for `rows` rows of A, one column of B and 32 bytes of K.
+/// The rate of an MMA instruction. In `cycles` cycles, the instruction multiplies `rows` rows of A by one column of B, over 32
+/// bytes of K.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnRate {
-    /// The rows of A. For `mma.sync`: rows times columns of the instructions that all four sub-partitions execute at once.
+    /// The rows of A. For `mma.sync`, rows times columns of the instructions that the four sub-partitions execute at the same time.
     rows: f64,
     /// The cycles for this number of rows.
     cycles: f64,
 }
 
 impl ColumnRate {
-    /// Multiply-adds per cycle of an SM, for operands of `bits` bits.
+    /// Returns the multiply-adds per cycle of an SM, for operands of `bits` bits.
     pub fn multiply_adds(self, bits: u32) -> u32 {
         to_u32(self.rows * 256.0 / f64::from(bits) / self.cycles)
     }
@@ -63,21 +64,21 @@ fn to_u32(number: f64) -> u32 {
 }
 
 impl Rates {
-    /// Multiply-adds of `mma.sync` per cycle of an SM, for operands of `bits` bits.
+    /// Returns the multiply-adds of `mma.sync` per cycle of an SM, for operands of `bits` bits.
     pub fn mma(&self, class: MmaRate, bits: u32) -> u32 {
         let (_, cycles) = self.mma.iter().find(|(known, _)| *known == class).expect("`MmaRate::ALL` has all classes");
-        // Each of the four SM sub-partitions issues one instruction in this time.
+        // Each of the four SM sub-partitions issues one instruction in `cycles` cycles.
         match class {
             MmaRate::F64 => to_u32(4.0 * 8.0 * 8.0 * 4.0 / cycles),
             _ => ColumnRate { rows: 4.0 * 16.0 * 8.0, cycles: *cycles }.multiply_adds(bits),
         }
     }
-    /// Cycles until a tile of `bytes` bytes from global memory has arrived while all SMs read.
+    /// Returns the cycles until a tile of `bytes` bytes from global memory has arrived while all SMs read.
     pub fn copy_latency(&self, bytes: u32) -> u32 {
         self.copy_latency + u32::try_from(u64::from(bytes) * u64::from(self.copy_latency_per_kib) / 1024).unwrap_or(u32::MAX / 2)
     }
 
-    /// The rates of a machine, as the planner and the scheduler use them.
+    /// Returns the rates of a machine.
     fn new(machine: &Machine) -> Rates {
         let mma = &machine.mma;
         let cycles = |class: MmaRate| match class {
@@ -109,17 +110,17 @@ impl Rates {
     }
 }
 
-/// The machine and the rates of each target. An entry is computed at its first use, because parsing the files of all machines takes
-/// longer than scheduling a small kernel.
+/// The machine and the rates of each target, by the target's name. An entry is computed at its first use. Reason: parsing the files
+/// of all machines takes longer than scheduling a small kernel.
 static PLANNED: LazyLock<BTreeMap<&'static str, OnceLock<(Machine, Rates)>>> =
     LazyLock::new(|| Target::all().map(|target| (target.name, OnceLock::new())).collect());
 
-/// The name of the chip for which the compiler optimizes code of a target.
+/// Returns the name of the chip for which the compiler optimizes code of a target.
 fn planned_chip(target: Target) -> &'static str {
     chips(target.name).expect("the test `every_target_has_rates` checks that each target has a chip").planned
 }
 
-/// The machine for which the compiler optimizes code of a target, and its rates.
+/// Returns the machine for which the compiler optimizes code of a target, and the rates of the machine.
 fn planned_machine_and_rates(target: Target) -> &'static (Machine, Rates) {
     PLANNED[target.name].get_or_init(|| {
         let machine = Machine::named(planned_chip(target)).expect("the built-in machine files are complete");

@@ -1,4 +1,4 @@
-//! How many iterations of a loop `ptxas` unrolls. The loads of these iterations are in flight together.
+//! The number of iterations of a loop that `ptxas` unrolls. The loads of these iterations are in flight together.
 //!
 //! Observed with ptxas 13.5.37 on generated loops with one to eight loads, 1 to 200 multiply-adds and 4 to 200 iterations. The
 //! results for sm_80, sm_90, sm_100 and sm_120 are equal. `tests/cli/unrolling.rs` repeats the observations next to the limits.
@@ -13,7 +13,8 @@ pub const MAX_BODY_INSTRUCTIONS: f64 = 47.0;
 /// accepts up to 1,400 instructions if there are many iterations.
 const MAX_UNROLLED_INSTRUCTIONS: f64 = 500.0;
 
-/// The number of iterations of a loop that `ptxas` unrolls: 1 if none. `trips` is the trip count, if it is constant.
+/// Returns the number of iterations of a loop that `ptxas` unrolls, or 1 for a loop that `ptxas` does not unroll. `trips` is the
+/// trip count, or `None` if the trip count is not constant.
 pub fn unrolled_iterations(body_instructions: f64, trips: Option<f64>) -> f64 {
     match trips {
         Some(trips) if trips * body_instructions <= MAX_UNROLLED_INSTRUCTIONS => trips.max(1.0),

@@ -30,7 +30,7 @@ pub struct Module {
 /// A declaration or directive at the top level of a module.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// `.file`: a source file for `.loc`. `numbers` are its timestamp and size, or empty.
+    /// `.file`: a source file for `.loc`. `numbers` are the file's timestamp and size; empty if the directive does not give them.
     File {
         index: u64,
         name: String,
@@ -43,8 +43,8 @@ pub enum Item {
         name: String,
         lines: Vec<SectionLine>,
     },
-    /// `.nv_intermediate_source_section`: the source text from which a compiler generated the PTX. `file` is the index of its
-    /// `.file`.
+    /// `.nv_intermediate_source_section`: the source text from which a compiler generated the PTX. `file` is the index of the
+    /// text's `.file` directive.
     IntermediateSource {
         ir_name: String,
         file: u64,
@@ -82,11 +82,12 @@ pub struct Variable {
     /// Whether the variable is a hidden parameter (`.hidden`), which the host object fills instead of the caller.
     pub hidden: bool,
     pub space: Space,
-    /// The alignment in bytes.
+    /// The alignment in bytes; `None` without `.align`.
     pub align: Option<u32>,
-    /// The number of elements of a vector variable: 4 for `.v4`.
+    /// The number of elements of a vector variable: 4 for `.v4`. `None` for other variables.
     pub vector: Option<u32>,
     pub ty: Type,
+    /// The target of a pointer parameter; `None` without `.ptr`.
     pub pointer: Option<Pointer>,
     pub name: String,
     /// Array extents; `None` for empty brackets (`a[]`).
@@ -111,7 +112,7 @@ impl Variable {
 pub struct Pointer {
     /// The state space that the pointer points to; `None` for generic addresses.
     pub space: Option<Space>,
-    /// The alignment of the target in bytes.
+    /// The alignment of the target in bytes; `None` without `.align`.
     pub align: Option<u32>,
 }
 
@@ -145,14 +146,14 @@ pub enum Value {
 pub struct Function {
     pub line: Line,
     pub linkage: Linkage,
-    /// Whether the function is a kernel (`.entry`) instead of a `.func`.
+    /// Whether the function is a kernel (`.entry`). Other functions are declared with `.func`.
     pub entry: bool,
     /// The return parameters.
     pub returns: Vec<Variable>,
     pub name: String,
     pub params: Vec<Variable>,
     pub directives: Vec<Directive>,
-    /// `None` for a declaration.
+    /// The statements of a definition; `None` for a declaration.
     pub body: Option<Vec<Statement>>,
 }
 
@@ -197,7 +198,7 @@ pub enum Statement {
         names: Vec<RegisterName>,
     },
     Variable(Variable),
-    /// Statements in braces, which have a scope of their own.
+    /// Statements in braces. The names that they declare are visible only between the braces.
     Block(Vec<Statement>),
     /// A `.loc` or `.loc_intermediate`.
     Location(Location),
@@ -236,11 +237,11 @@ pub struct Location {
     pub row: u64,
     /// The column in the line, from 1.
     pub column: u64,
-    /// The call site, if the code is in an inlined function.
+    /// The call site of an inlined function; `None` for other code.
     pub inlined: Option<Inlined>,
 }
 
-/// `function_name` and `inlined_at` of a location: the label and offset of the function's name, and the position of the call.
+/// `function_name` and `inlined_at` of a location: the inlined function's name and the position of the call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Inlined {
     /// The label of the function's name in a debug section.
@@ -259,7 +260,7 @@ pub struct Inlined {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instruction {
     pub line: Line,
-    /// The predicate that decides whether the instruction executes.
+    /// The predicate that decides whether the instruction executes; `None` if the instruction always executes.
     pub guard: Option<Guard>,
     /// The name without modifiers: `ld` of `ld.global.b32`.
     pub opcode: String,
@@ -271,7 +272,7 @@ pub struct Instruction {
 /// The predicate of an instruction: `@%p1` or `@!%p1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
-    /// Whether the instruction executes if the predicate is false.
+    /// Whether the instruction executes if the predicate is false (`@!%p1`).
     pub negated: bool,
     /// The predicate register.
     pub register: String,
@@ -309,7 +310,7 @@ pub enum Operand {
 pub struct Address {
     /// A register or symbol; `None` for an absolute address.
     pub base: Option<String>,
-    /// The bytes after the base, or the absolute address.
+    /// The distance from the base in bytes, or the absolute address.
     pub offset: i64,
     /// The operands after the base, within the brackets: the tensor coordinates, and then the im2col offsets.
     pub trailing_operands: Vec<Operand>,
@@ -326,7 +327,7 @@ impl Instruction {
         name
     }
     /// Returns whether the instruction has the modifier `.word`.
-    pub fn has(&self, word: &str) -> bool {
+    pub fn has_modifier(&self, word: &str) -> bool {
         self.modifiers.iter().any(|modifier| modifier.name() == word)
     }
     /// Returns the types among the modifiers, in order.
@@ -336,7 +337,7 @@ impl Instruction {
             _ => None,
         })
     }
-    /// Returns the first state space among the modifiers.
+    /// Returns the first state space among the modifiers, or `None` if there is none.
     pub fn space(&self) -> Option<Space> {
         self.modifiers.iter().find_map(|modifier| match modifier {
             Modifier::Space(space) => Some(*space),

@@ -5,7 +5,7 @@
 //! - Every name is declared once, and visible where it is used.
 //! - A label is used only in its own function.
 //! - A guard is a predicate.
-//! - Registers of plain arithmetic have the width of the instruction's type.
+//! - In plain arithmetic (`add`, `and`, `shl`, …), register operands have as many bits as the instruction's type.
 //! - An entry returns nothing.
 //! - Addresses have 64 bits.
 
@@ -40,7 +40,7 @@ pub fn check(module: &Module) -> Vec<Diagnostic> {
 struct Checker {
     /// The errors found so far.
     errors: Vec<Diagnostic>,
-    /// The global names, each with whether it is declared but not defined.
+    /// The global names. The value is true if the module declares the name but has not defined it so far.
     globals: BTreeMap<String, bool>,
 }
 
@@ -64,7 +64,8 @@ impl Checker {
         let place = Place::Source { file: "ptx".into(), line: line.0, column: 0, in_full: String::new() };
         self.errors.push(*Diagnostic::invalid(code, message).at(place));
     }
-    /// Records a global name. A declaration may precede or follow a definition, but a second definition is an error.
+    /// Records a declaration or definition of a global name. A declaration may precede or follow a definition, but a second
+    /// definition is an error.
     fn declare_global(&mut self, name: &str, line: Line, declared_only: bool) {
         let earlier = self.globals.insert(name.to_owned(), declared_only);
         if earlier == Some(false) && !declared_only {
@@ -72,7 +73,7 @@ impl Checker {
         }
     }
 
-    /// Checks a function: an entry returns nothing, and the statements of the body are valid.
+    /// Checks that an entry returns nothing, and that the statements of the body are valid.
     fn check_function(&mut self, function: &Function) {
         if function.entry && !function.returns.is_empty() {
             self.report(function.line, "PTX012", format!("entry '{}' returns a value", function.name));
@@ -200,8 +201,8 @@ impl Checker {
         self.report(instruction.line, "PTX016", format!("'{name}' is not declared"));
     }
 
-    /// Checks that the register operands of plain arithmetic have as many bits as the type of the instruction. Shift counts and the
-    /// predicate of `selp` have types of their own.
+    /// Checks that the register operands of plain arithmetic have as many bits as the type of the instruction. The rule does not
+    /// apply to shift counts and to the predicate of `selp`.
     fn check_widths(&mut self, instruction: &Instruction, scopes: &Scopes) {
         /// The opcodes whose register operands have the type of the instruction.
         const PLAIN_ARITHMETIC: &[&str] =

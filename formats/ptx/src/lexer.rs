@@ -1,5 +1,5 @@
 //! Splits PTX text into tokens. `.cta_group::1` and `.m16n8k16` are one token each. The text between `.source_begin` and
-//! `.source_end` is not PTX; it is one token too.
+//! `.source_end` is not PTX and becomes one token.
 
 use base::diag::{Diagnostic, Place, Result};
 
@@ -30,7 +30,7 @@ pub(crate) enum Token<'a> {
 pub(crate) struct Lexer<'a> {
     text: &'a str,
     /// The byte offset of the next character.
-    at: usize,
+    offset: usize,
     /// The line of the next character.
     line: u32,
     /// The byte offset of the last token's start.
@@ -41,7 +41,7 @@ pub(crate) struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Lexer { text, at: 0, line: 1, start: 0, start_line: 1 }
+        Lexer { text, offset: 0, line: 1, start: 0, start_line: 1 }
     }
     /// Returns the line of the last token's start.
     pub(crate) fn token_line(&self) -> u32 {
@@ -52,34 +52,34 @@ impl<'a> Lexer<'a> {
         self.start
     }
 
-    /// The bytes of the text.
+    /// Returns the bytes of the text.
     fn bytes(&self) -> &'a [u8] {
         self.text.as_bytes()
     }
     /// Returns the byte at a distance after the current position, or 0 after the end of the text.
     fn peek(&self, ahead: usize) -> u8 {
-        self.bytes().get(self.at + ahead).copied().unwrap_or(0)
+        self.bytes().get(self.offset + ahead).copied().unwrap_or(0)
     }
     /// Moves to a byte offset, and returns the skipped text.
     fn advance_to(&mut self, end: usize) -> &'a str {
-        let part = &self.text[self.at..end];
+        let part = &self.text[self.offset..end];
         self.line += part.bytes().filter(|&byte| byte == b'\n').count() as u32;
-        self.at = end;
+        self.offset = end;
         part
     }
     /// Skips the bytes that `accept` accepts, and returns the skipped text.
     fn take_while(&mut self, accept: impl Fn(u8) -> bool) -> &'a str {
-        let accepted_bytes = self.bytes()[self.at..].iter().take_while(|&&byte| accept(byte)).count();
-        self.advance_to(self.at + accepted_bytes)
+        let accepted_bytes = self.bytes()[self.offset..].iter().take_while(|&&byte| accept(byte)).count();
+        self.advance_to(self.offset + accepted_bytes)
     }
 
     /// Returns an error whose position is a byte offset in the text.
-    pub(crate) fn error(&self, at: usize, message: impl Into<String>) -> Box<Diagnostic> {
-        let text_before = &self.text.as_bytes()[..at.min(self.text.len())];
+    pub(crate) fn error(&self, offset: usize, message: impl Into<String>) -> Box<Diagnostic> {
+        let text_before = &self.text.as_bytes()[..offset.min(self.text.len())];
         let line = text_before.iter().filter(|&&byte| byte == b'\n').count();
         let line_start = text_before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
         let excerpt: String = self.text[line_start..].lines().next().unwrap_or("").chars().take(200).collect();
-        let column = self.text.get(line_start..at).map_or(at - line_start, |part| part.chars().count());
+        let column = self.text.get(line_start..offset).map_or(offset - line_start, |part| part.chars().count());
         Diagnostic::invalid("PTX001", message).at(Place::Text {
             file: "ptx".into(),
             line: line as u32 + 1,
@@ -92,11 +92,12 @@ impl<'a> Lexer<'a> {
     fn skip_blanks_and_comments(&mut self) -> Result<()> {
         loop {
             self.take_while(|byte| byte.is_ascii_whitespace());
-            if self.text[self.at..].starts_with("//") {
+            if self.text[self.offset..].starts_with("//") {
                 self.take_while(|byte| byte != b'\n');
-            } else if self.text[self.at..].starts_with("/*") {
-                let length = self.text[self.at..].find("*/").ok_or_else(|| self.error(self.at, "a comment is not closed"))?;
-                self.advance_to(self.at + length + 2);
+            } else if self.text[self.offset..].starts_with("/*") {
+                let length =
+                    self.text[self.offset..].find("*/").ok_or_else(|| self.error(self.offset, "a comment is not closed"))?;
+                self.advance_to(self.offset + length + 2);
             } else {
                 return Ok(());
             }
@@ -106,12 +107,12 @@ impl<'a> Lexer<'a> {
     /// Reads the next token.
     pub(crate) fn next(&mut self) -> Result<Token<'a>> {
         self.skip_blanks_and_comments()?;
-        let start = self.at;
+        let start = self.offset;
         (self.start, self.start_line) = (start, self.line);
         Ok(match self.peek(0) {
-            0 if self.at >= self.text.len() => Token::End,
+            0 if self.offset >= self.text.len() => Token::End,
             b'.' if is_word(self.peek(1)) => {
-                self.at += 1;
+                self.offset += 1;
                 match self.lex_dotted_word() {
                     "source_begin" => self.lex_source()?,
                     name => Token::Dot(name),
@@ -121,47 +122,48 @@ impl<'a> Lexer<'a> {
             b'0'..=b'9' => self.lex_number()?,
             byte if is_word(byte) => Token::Word(self.take_while(is_word)),
             byte if byte.is_ascii_punctuation() => {
-                self.at += 1;
+                self.offset += 1;
                 Token::Punctuation(byte)
             }
             _ => return Err(self.error(start, "this character is invalid in PTX")),
         })
     }
 
-    /// Reads a name, which may contain `::`.
+    /// Reads a name after a dot. The name may contain `::`.
     fn lex_dotted_word(&mut self) -> &'a str {
-        let start = self.at;
+        let start = self.offset;
         self.take_while(is_word);
         while self.peek(0) == b':' && self.peek(1) == b':' && is_word(self.peek(2)) {
-            self.at += 2;
+            self.offset += 2;
             self.take_while(is_word);
         }
-        &self.text[start..self.at]
+        &self.text[start..self.offset]
     }
 
-    /// Reads the text after `.source_begin`, up to `.source_end`.
+    /// Reads the text after `.source_begin`, including the `.source_end` that ends the text.
     fn lex_source(&mut self) -> Result<Token<'a>> {
         /// The directive that ends the text of an intermediate source section.
         const END: &str = ".source_end";
-        let length = self.text[self.at..].find(END).ok_or_else(|| self.error(self.at, ".source_end is missing"))?;
-        let text = self.advance_to(self.at + length);
-        self.at += END.len();
+        let length = self.text[self.offset..].find(END).ok_or_else(|| self.error(self.offset, ".source_end is missing"))?;
+        let text = self.advance_to(self.offset + length);
+        self.offset += END.len();
         Ok(Token::Source(text))
     }
 
     /// Reads a quoted string on one line. A backslash has no special meaning.
     fn lex_string(&mut self) -> Result<Token<'a>> {
-        self.at += 1;
-        let start = self.at;
+        self.offset += 1;
+        let start = self.offset;
         let length = self.text[start..].find(['"', '\n']).filter(|&length| self.bytes()[start + length] == b'"');
         let length = length.ok_or_else(|| self.error(start, "a string is not closed"))?;
-        self.at += length + 1;
+        self.offset += length + 1;
         Ok(Token::String(&self.text[start..start + length]))
     }
 
-    /// Reads an unsigned integer (decimal, octal, hexadecimal or binary) or a float (decimal, or `0f` or `0d` with its bits).
+    /// Reads an unsigned integer or a float. An integer is decimal, octal, hexadecimal or binary. A float is decimal, or consists
+    /// of `0f` or `0d` and the bits in hexadecimal.
     fn lex_number(&mut self) -> Result<Token<'a>> {
-        let start = self.at;
+        let start = self.offset;
         let word = self.take_while(|byte| byte.is_ascii_alphanumeric());
         let not_a_number = |lexer: &Self| lexer.error(start, format!("'{word}' is not a number"));
         let parse_float_bits =
@@ -173,13 +175,13 @@ impl<'a> Lexer<'a> {
             return Ok(Token::F64(parse_float_bits(digits, 16).ok_or_else(|| not_a_number(self))?));
         }
         if self.peek(0) == b'.' && self.peek(1).is_ascii_digit() {
-            self.at += 1;
+            self.offset += 1;
             self.take_while(|byte| byte.is_ascii_alphanumeric());
-            if matches!(self.bytes()[self.at - 1], b'e' | b'E') && matches!(self.peek(0), b'+' | b'-') {
-                self.at += 1;
+            if matches!(self.bytes()[self.offset - 1], b'e' | b'E') && matches!(self.peek(0), b'+' | b'-') {
+                self.offset += 1;
                 self.take_while(|byte| byte.is_ascii_digit());
             }
-            let value: f64 = self.text[start..self.at].parse().map_err(|_| not_a_number(self))?;
+            let value: f64 = self.text[start..self.offset].parse().map_err(|_| not_a_number(self))?;
             return Ok(Token::F64(value.to_bits()));
         }
         let digits = word.strip_suffix('U').unwrap_or(word);

@@ -1,9 +1,9 @@
 //! PTX as text and as a syntax tree. The crate supports the output of LLVM and of NVIDIA's compilers in ISA versions 8.0 to 9.4.
 //!
-//! [`open()`] reads a file, [`parse`] turns text into a [`Module`], and [`print()`] turns a module into text. Parsing this text
-//! gives an equal module. [`check()`] reports semantic errors: unknown instructions, wrong operands, undeclared names.
-//! The parser drops comments except the `//!tile` block at the head, which contains this project's envelope. The envelope's
-//! tensor-map recipes are [`tensor_map::Recipe`].
+//! [`open()`] reads a file, [`parse`] turns text into a [`Module`], and [`print()`] turns a module into text. Parsing the printed
+//! text gives an equal module. [`check()`] reports semantic errors: unknown instructions, wrong operands, undeclared names.
+//! The parser drops comments except the `//!tile` block at the head, which contains this project's envelope. A tensor-map recipe
+//! of the envelope is a [`tensor_map::Recipe`].
 
 mod ast;
 mod check;

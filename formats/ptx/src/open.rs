@@ -4,7 +4,7 @@ use crate::{Module, check, parse};
 use base::diag::{Diagnostic, Place, Result};
 use base::envelope::{Sniffed, sniff};
 
-/// Parses and checks the contents of the file `name`. Returns the module and its text, or the first error.
+/// Parses and checks the contents of the file `name`. Returns the module and the file's text, or the first error.
 pub fn open<'a>(bytes: &'a [u8], name: &str) -> Result<(Module, &'a str)> {
     let not_ptx = |what: String| Diagnostic::invalid("PTX002", format!("{name} is {what}; this tool reads PTX"));
     let text = match sniff(bytes) {

@@ -24,8 +24,8 @@ pub fn parse(text: &str) -> Result<Module> {
     Ok(module)
 }
 
-/// Returns the line comments at the start of a file, which include this project's envelope. Later `//!tile` lines are not part of
-/// the envelope. Reason: a file may embed the source text of its kernels, and this text may contain such lines.
+/// Returns the line comments at the start of a file. These comments include this project's envelope. Later `//!tile` lines are not
+/// part of the envelope. Reason: a file may embed the source text of its kernels, and this text may contain such lines.
 pub fn leading_comments(text: &str) -> &str {
     let comments = text.split_inclusive('\n').take_while(|line| line.starts_with("//") || line.trim().is_empty());
     &text[..comments.map(str::len).sum()]
@@ -41,7 +41,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// Advances to the next token, and returns the current token.
+    /// Advances to the next token, and returns the token that was current before.
     fn bump(&mut self) -> Result<Token<'a>> {
         let next = self.lexer.next()?;
         Ok(std::mem::replace(&mut self.token, next))
@@ -54,7 +54,7 @@ impl<'a> Parser<'a> {
     fn error<T>(&self, message: impl Into<String>) -> Result<T> {
         Err(self.lexer.error(self.lexer.token_start(), message))
     }
-    /// Returns the error that the parser expected something else than the current token.
+    /// Returns the error that the parser expected `what`, but found the current token.
     fn error_expected<T>(&self, what: &str) -> Result<T> {
         let token_text = match self.token {
             Token::Word(word) => format!("'{word}'"),
@@ -205,7 +205,7 @@ impl<'a> Parser<'a> {
         }
         Ok(())
     }
-    /// Parses the linkage directive, if there is one.
+    /// Parses the linkage directive. Returns [`Linkage::None`] if the current token is not a linkage directive.
     fn parse_linkage(&mut self) -> Result<Linkage> {
         let linkage = match self.token {
             Token::Dot("visible") => Linkage::Visible,
@@ -282,7 +282,7 @@ impl<'a> Parser<'a> {
         self.bump()?;
         Ok(ty)
     }
-    /// Parses `.align N`, if it is present.
+    /// Parses `.align N` and returns N, or returns `None` if the current token is not `.align`.
     fn parse_align(&mut self) -> Result<Option<u32>> {
         if !self.accept_dotted_name("align")? {
             return Ok(None);
@@ -399,7 +399,7 @@ impl<'a> Parser<'a> {
         }
         Ok(Value::Symbol { name, offset: self.parse_optional_offset()? })
     }
-    /// Parses `+N`; without it, the offset is 0.
+    /// Parses `+N` and returns N, or returns 0 if the current token is not `+`.
     fn parse_optional_offset(&mut self) -> Result<i64> {
         if self.accept(b'+')? { self.parse_integer() } else { Ok(0) }
     }
@@ -449,8 +449,8 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
-        // A pragma before the body ends with a semicolon of its own. After other directives, a semicolon ends a declaration without
-        // body; the caller reads it.
+        // A semicolon belongs to a pragma. After other directives, a semicolon ends a function declaration without body, and the
+        // caller reads that semicolon.
         if name == "pragma" {
             self.expect(b';')?;
         }

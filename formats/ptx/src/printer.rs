@@ -183,9 +183,9 @@ fn print_block(out: &mut String, statements: &[Statement], depth: usize) {
 
 fn location_text(location: &Location) -> String {
     let name = if location.intermediate { ".loc_intermediate" } else { ".loc" };
-    let inlined = location.inlined.as_ref().map_or(String::new(), |at| {
-        let function = format!("{}{}", at.function, offset_text(at.offset));
-        format!(", function_name {function}, inlined_at {} {} {}", at.file, at.row, at.column)
+    let inlined = location.inlined.as_ref().map_or(String::new(), |inlined| {
+        let function = format!("{}{}", inlined.function, offset_text(inlined.offset));
+        format!(", function_name {function}, inlined_at {} {} {}", inlined.file, inlined.row, inlined.column)
     });
     format!("{name} {} {} {}{inlined}", location.file, location.row, location.column)
 }

@@ -16,7 +16,7 @@ use tensormap::Map;
 /// The key of a recipe line in the envelope.
 pub const TENSOR_MAP: &str = "tensor-map";
 
-/// A tensor map and the hidden parameter of a kernel that receives it.
+/// A tensor map, and the hidden parameter of a kernel that receives the map.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
     /// The name of the kernel.

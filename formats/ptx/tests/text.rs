@@ -71,7 +71,7 @@ fn violations_have_distinct_codes() {
 /// Tests mutants of the sample after one to three random edits. An edit deletes, replaces or inserts a character, or copies a piece
 /// of the text. The parser accepts or rejects each mutant without a panic. An accepted mutant survives printing and parsing.
 #[test]
-fn mutations_are_refused_or_read() {
+fn mutated_text_is_refused_or_parsed() {
     let mut state = 7u64;
     let mut random_below = |limit: usize| {
         state ^= state << 13;
@@ -85,13 +85,13 @@ fn mutations_are_refused_or_read() {
     for _ in 0..1500 {
         let mut mutant = text.clone();
         for _ in 0..1 + random_below(3) {
-            let at = random_below(mutant.len() - 60);
+            let position = random_below(mutant.len() - 60);
             match random_below(4) {
-                0 => drop(mutant.drain(at..at + 1 + random_below(50))),
-                1 => mutant[at] = special_characters[random_below(special_characters.len())],
-                2 => mutant.insert(at, special_characters[random_below(special_characters.len())]),
+                0 => drop(mutant.drain(position..position + 1 + random_below(50))),
+                1 => mutant[position] = special_characters[random_below(special_characters.len())],
+                2 => mutant.insert(position, special_characters[random_below(special_characters.len())]),
                 _ => {
-                    let piece: Vec<char> = mutant[at..at + random_below(50)].to_vec();
+                    let piece: Vec<char> = mutant[position..position + random_below(50)].to_vec();
                     let to = random_below(mutant.len());
                     mutant.splice(to..to, piece);
                 }
@@ -108,7 +108,7 @@ fn mutations_are_refused_or_read() {
 }
 
 #[test]
-fn depth_is_limited() {
+fn nesting_depth_is_limited() {
     let head = ".version 9.0\n.target sm_80\n.address_size 64\n.entry k()\n{\n";
     for nest in ["{", "mov.b32 {", "@%p1 mov.b32 %r1, ("] {
         let text = format!("{head}{}", nest.repeat(100_000));

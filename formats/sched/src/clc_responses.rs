@@ -4,7 +4,7 @@
 //! The responses and their barriers are at the end of the function's shared memory, and share no memory with other data.
 
 use crate::{Function, FunctionAttrs, PipelineInfo};
-use core_dialect::rules::{Rule, require, uses_clc};
+use core_dialect::rules::{RuleResult, require, uses_clc};
 use tileas::Space;
 
 /// The number of stages: one response is in use while another is in flight.
@@ -14,13 +14,14 @@ pub const CLC_RESPONSE_BYTES: u32 = 16;
 /// Size of all responses and their barriers, in bytes.
 pub const TOTAL_BYTES: u32 = RESPONSE_STAGES * (CLC_RESPONSE_BYTES + 2 * PipelineInfo::BARRIER_BYTES);
 
-/// The shared-memory address of a function's responses, if it uses CLC. Their full barriers follow, then their empty barriers.
+/// The shared-memory address of a function's responses; `None` if the function does not use CLC. The full barriers of both stages
+/// follow the responses, and the empty barriers follow the full barriers.
 pub fn responses_address(function: &Function) -> Option<u32> {
     uses_clc(&function.body).then(|| function.attrs.shared_bytes.saturating_sub(TOTAL_BYTES))
 }
 
 /// Checks that no buffer, pipeline barrier or TMEM address word overlaps the responses.
-pub(crate) fn check_no_overlap(function: &Function) -> Rule {
+pub(crate) fn check_no_overlap(function: &Function) -> RuleResult {
     let Some(start) = responses_address(function) else { return Ok(()) };
     let FunctionAttrs { shared_bytes, tensor, program, placements, pipelines, .. } = &function.attrs;
     let fits = *shared_bytes >= TOTAL_BYTES && start.is_multiple_of(CLC_RESPONSE_BYTES);

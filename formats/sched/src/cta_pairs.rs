@@ -9,8 +9,8 @@ use crate::{Function, Op, multicast};
 use std::collections::BTreeMap;
 use tileas::{Buffer, MmaAtom, MmaOperand, Type, tma_tiles};
 
-/// The buffers of right operands, each with its halved dimension: the columns, of which each CTA has half. Empty for a function
-/// that is not marked as a CTA pair.
+/// The buffers of the right operands of `tcgen05` MMAs. The value is the dimension of the buffer that is the columns, of which each
+/// CTA has half. The map is empty if the function is not marked as a CTA pair.
 pub fn halved_buffers(function: &Function) -> BTreeMap<Buffer, usize> {
     let body = &function.body;
     let halved_operand = |op: &Op| match op {
@@ -24,7 +24,8 @@ pub fn halved_buffers(function: &Function) -> BTreeMap<Buffer, usize> {
     ops.filter_map(|op| halved_operand(&body.ops[op].kind)).collect()
 }
 
-/// Checks that the CTAs of a function that is marked as a CTA pair issue uniform TMA copies, each to its half of a tile.
+/// Checks the TMA copies to the halved buffers of a function that is marked as a CTA pair. Both CTAs must copy the same tiles in
+/// the same order ([`multicast`]), and each CTA must copy half of a tile. The error is the violated condition.
 pub fn check_cta_pair(function: &Function) -> Result<(), String> {
     if !function.attrs.program.cta_pair {
         return Ok(());

@@ -23,13 +23,13 @@ pub struct FragmentPrefetch {
     pub ops_after_mma: Vec<OpId>,
 }
 
-/// The first-fragment prefetch of a loop body. The error is the reason why the prefetch is impossible.
-pub fn prefetch_of(function: &Function, block: Block) -> Result<FragmentPrefetch, &'static str> {
+/// The ops of a loop body that a first-fragment prefetch moves or splits. The error is the reason why the prefetch is impossible.
+pub fn fragment_prefetch(function: &Function, block: Block) -> Result<FragmentPrefetch, &'static str> {
     let body = &function.body;
     let node = &body.blocks[block];
     let kind = |op: &OpId| &body.ops[*op].kind;
     let mma = only_mma(function, block)?;
-    let loads = loads_of(function, block, mma)?;
+    let loads = operand_loads(function, block, mma)?;
     let position = |op: OpId| node.ops.iter().position(|other| *other == op).expect("it is in the block");
     let first_load = loads.into_iter().map(position).min().expect("there are two");
     let Some((end, ops)) = node.ops.split_last() else { return Err("it has no end") };
@@ -71,8 +71,8 @@ fn only_mma(function: &Function, block: Block) -> Result<OpId, &'static str> {
     }
 }
 
-/// The per-K-step loads of both operands, in the block of the MMA.
-fn loads_of(function: &Function, block: Block, mma: OpId) -> Result<[OpId; 2], &'static str> {
+/// The per-K-step loads of both operands of an MMA, in the block of the MMA. The error is the reason why there are none.
+fn operand_loads(function: &Function, block: Block, mma: OpId) -> Result<[OpId; 2], &'static str> {
     let body = &function.body;
     let Op::Core(tileas::Op::Mma {
         lhs: MmaOperand::Registers(lhs), rhs: MmaOperand::Registers(rhs), atom: MmaAtom::Sync(_), ..
@@ -101,7 +101,7 @@ fn may_precede_mma(op: &Op) -> bool {
     op.is_pure() || is_async_copy || matches!(op, Op::AsyncFence {} | Op::PipelineRelease { .. })
 }
 
-/// Returns whether a load of a block is marked as prefetched.
+/// Returns whether a block contains a load that is marked as prefetched.
 pub fn is_prefetched(function: &Function, block: Block) -> bool {
     function.body.blocks[block].ops.iter().any(|op| is_prefetched_load(&function.body.ops[*op].kind))
 }
@@ -122,12 +122,12 @@ pub fn counted_loop_bodies(function: &Function, region: Region) -> Vec<Block> {
     body.walk(region).into_iter().filter_map(counted_body).collect()
 }
 
-/// Checks that the loads of a block that are marked as prefetched can be prefetched.
+/// Checks that a first-fragment prefetch is possible for the marked loads of a block. The error is the violated condition.
 pub(crate) fn check_prefetched_loads(function: &Function, block: Block) -> Result<(), &'static str> {
     if !counted_loop_bodies(function, function.region).contains(&block) {
         return Err("it is in no loop");
     }
-    let FragmentPrefetch { loads, .. } = prefetch_of(function, block)?;
+    let FragmentPrefetch { loads, .. } = fragment_prefetch(function, block)?;
     let is_prefetched = |op: &OpId| is_prefetched_load(&function.body.ops[*op].kind);
     let prefetches_others = function.body.blocks[block].ops.iter().any(|op| is_prefetched(op) && !loads.contains(op));
     if loads.iter().all(is_prefetched) && !prefetches_others {

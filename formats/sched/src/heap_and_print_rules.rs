@@ -1,5 +1,6 @@
 //! Rules for heap memory and printing. Heap memory is freed where the region of its `alloca` ends. Tiles are printed from global
-//! memory that all CTAs of the grid share; one CTA owns it at a time. `tile-sched` inserts the ops, and the verifier checks them.
+//! memory that all CTAs of the grid share; one CTA owns the memory at a time. `tile-sched` inserts the ops, and the verifier checks
+//! the ops.
 
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
@@ -8,7 +9,7 @@ use core_dialect::core_ops::Core;
 use std::collections::BTreeMap;
 use tileas::Type;
 
-/// For each terminator, the heap allocations (`alloca`) whose lifetime it ends.
+/// For each terminator, the heap allocations (`alloca`) whose lifetime ends there.
 pub fn allocations_ended_by(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
     let mut walk = Walk { function, enclosing: Vec::new(), live: Vec::new(), ended: BTreeMap::new() };
     walk.visit_region(function.region);
@@ -28,7 +29,7 @@ struct Walk<'a> {
     enclosing: Vec<OpId>,
     /// Live allocations, each with its nesting depth.
     live: Vec<(usize, Value)>,
-    /// By terminator, the allocations whose lifetime it ends.
+    /// By terminator, the allocations whose lifetime ends there.
     ended: BTreeMap<OpId, Vec<Value>>,
 }
 
@@ -65,15 +66,15 @@ impl Walk<'_> {
             |ends: fn(&Core) -> bool| self.enclosing.iter().rposition(|op| body.ops[*op].kind.core().is_some_and(ends));
         match core {
             Core::Return {} => 0,
-            Core::Break { .. } => innermost_depth(|core| core.is_loop() && !core.is_for()).map_or(0, |at| at + 1),
-            Core::Continue { .. } => innermost_depth(|core| !core.is_if()).map_or(0, |at| at + 1),
+            Core::Break { .. } => innermost_depth(|core| core.is_loop() && !core.is_for()).map_or(0, |position| position + 1),
+            Core::Continue { .. } => innermost_depth(|core| !core.is_if()).map_or(0, |position| position + 1),
             _ => self.enclosing.len(),
         }
     }
 }
 
-/// Checks the order of the ops for heap memory and printing. A `free` comes after a barrier, right before the terminator that ends
-/// the lifetime of its allocations. Tiles are staged after a barrier that follows the lock, and printed after a second barrier.
+/// Checks the order of the ops for heap memory and printing. A `free` follows a barrier directly, and precedes the terminator that
+/// ends the lifetime of its allocations. The order of printing is `print_lock`, barrier, `print_stage`, barrier, `print`.
 pub(crate) fn check_order(function: &Function) -> Result<(), (Loc, String)> {
     let ended = allocations_ended_by(function);
     let body = &function.body;
@@ -81,44 +82,48 @@ pub(crate) fn check_order(function: &Function) -> Result<(), (Loc, String)> {
     for block in body.blocks.values() {
         let ops: Vec<OpId> = block.ops.iter().copied().filter(|op| !is_fence(op)).collect();
         let kinds: Vec<&Op> = ops.iter().map(|op| &body.ops[*op].kind).collect();
-        let is_barrier_at = |at: usize| kinds.get(at).is_some_and(|kind| is_full_barrier(function, kind));
-        let index_before = |at: usize, by: usize| at.checked_sub(by);
-        for (at, kind) in kinds.iter().enumerate() {
+        let is_barrier_at = |position: usize| kinds.get(position).is_some_and(|kind| is_full_barrier(function, kind));
+        let index_before = |position: usize, by: usize| position.checked_sub(by);
+        for (position, kind) in kinds.iter().enumerate() {
             let tiles = printed_tiles(function, kind);
             let violation = match kind {
-                Op::Free { ptrs } if ops.get(at + 1).and_then(|next| ended.get(next)) != Some(ptrs) => {
+                Op::Free { ptrs } if ops.get(position + 1).and_then(|next| ended.get(next)) != Some(ptrs) => {
                     Some("it does not free exactly the memory whose lifetime the next op ends".to_string())
                 }
-                Op::Free { .. } if !index_before(at, 1).is_some_and(is_barrier_at) => {
+                Op::Free { .. } if !index_before(position, 1).is_some_and(is_barrier_at) => {
                     Some("no barrier precedes it, so other threads may still use the memory".into())
                 }
-                Op::PrintLock {} if !matches!(kinds.get(at + 2), Some(Op::PrintStage { .. })) => {
+                Op::PrintLock {} if !matches!(kinds.get(position + 2), Some(Op::PrintStage { .. })) => {
                     Some("no `print_stage` follows it".into())
                 }
                 Op::PrintStage { .. }
-                    if !(is_barrier_at(at + 1) && kinds.get(at + 2).is_some_and(|next| next.core().is_some())) =>
+                    if !(is_barrier_at(position + 1) && kinds.get(position + 2).is_some_and(|next| next.core().is_some())) =>
                 {
                     Some("no barrier and print follow it".into())
                 }
                 Op::PrintStage { .. }
-                    if !(index_before(at, 1).is_some_and(is_barrier_at)
-                        && matches!(index_before(at, 2).map(|at| kinds[at]), Some(Op::PrintLock {}))) =>
+                    if !(index_before(position, 1).is_some_and(is_barrier_at)
+                        && matches!(index_before(position, 2).map(|position| kinds[position]), Some(Op::PrintLock {}))) =>
                 {
                     Some("no lock and barrier precede it".into())
                 }
-                Op::PrintStage { tiles } if printed_tiles(function, kinds[at + 2]) != *tiles => {
+                Op::PrintStage { tiles } if printed_tiles(function, kinds[position + 2]) != *tiles => {
                     Some("the next print is of other tiles".into())
                 }
-                _ if !tiles.is_empty() && !matches!(index_before(at, 2).map(|at| kinds[at]), Some(Op::PrintStage { .. })) => {
+                _ if !tiles.is_empty()
+                    && !matches!(index_before(position, 2).map(|position| kinds[position]), Some(Op::PrintStage { .. })) =>
+                {
                     Some("its tiles have not been staged".into())
                 }
-                _ if ended.contains_key(&ops[at]) && !matches!(index_before(at, 1).map(|at| kinds[at]), Some(Op::Free { .. })) => {
-                    Some(format!("{} is not freed before its lifetime ends", ended[&ops[at]][0]))
+                _ if ended.contains_key(&ops[position])
+                    && !matches!(index_before(position, 1).map(|position| kinds[position]), Some(Op::Free { .. })) =>
+                {
+                    Some(format!("{} is not freed before its lifetime ends", ended[&ops[position]][0]))
                 }
                 _ => None,
             };
             if let Some(message) = violation {
-                return Err((body.ops[ops[at]].loc, format!("{}: {message}", kind.mnemonic())));
+                return Err((body.ops[ops[position]].loc, format!("{}: {message}", kind.mnemonic())));
             }
         }
     }

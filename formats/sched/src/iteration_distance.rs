@@ -27,7 +27,7 @@ pub struct IterationDistance {
     loop_op: OpId,
     /// The values that the loop's body computes.
     computed: BTreeSet<Value>,
-    /// The values of each `continue`.
+    /// The operands of each `continue` of the loop: the loop-carried values of the next iteration.
     continued: Vec<Vec<Value>>,
 }
 
@@ -44,8 +44,8 @@ struct OffsetRange {
 }
 
 impl OffsetRange {
-    /// The range of a single value that is the same in all iterations.
-    const NONE: OffsetRange = OffsetRange { per_iteration: 0, min_offset: 0, max_offset: 0 };
+    /// The range of a single value that is the same in all iterations: all three numbers are 0.
+    const ZERO: OffsetRange = OffsetRange { per_iteration: 0, min_offset: 0, max_offset: 0 };
 
     /// The range of the sum of two tiles; `None` on overflow.
     fn plus(self, other: OffsetRange) -> Option<OffsetRange> {
@@ -89,7 +89,7 @@ impl IterationDistance {
 
     /// Returns whether any two iterations access the same elements, or disjoint elements. Two tiles of a partition view are the
     /// same or disjoint. Pointers are disjoint if they advance by at least their extent in each iteration.
-    pub fn is_same_or_disjoint(&self, function: &Function, base: Value, index: &[Value]) -> bool {
+    pub fn accesses_same_or_disjoint_elements(&self, function: &Function, base: Value, index: &[Value]) -> bool {
         let is_same = |value: &Value| !self.computed.contains(value);
         let is_partition =
             matches!(function.body.ty(base), Type::View(view) if view.kind == core_dialect::tile::ViewKind::Partition);
@@ -108,7 +108,8 @@ impl IterationDistance {
         )
     }
 
-    /// The range of a value. `extended`: the extension that later widens the value to the width of an address, if any.
+    /// The range of a value; `None` if the analysis cannot determine it. `extended` is the extension that later widens the value to
+    /// the width of an address, if any. `left_to_follow` is the number of further ops that the analysis may follow.
     fn range_of(
         &self,
         function: &Function,
@@ -121,12 +122,12 @@ impl IterationDistance {
         let ty = body.ty(value);
         let elements = i64::try_from(core_dialect::tile::element_count(ty.shape())).ok()?;
         if elements == 1 && !self.computed.contains(&value) {
-            return Some(OffsetRange::NONE);
+            return Some(OffsetRange::ZERO);
         }
         let Some(op) = body.defining_op(value) else { return self.argument_range(function, value, extended, left_to_follow) };
         let range = |value: Value| self.range_of(function, value, extended, left_to_follow);
         match body.ops[op].kind.core() {
-            Some(Core::Constant { value: Dense::Splat(_) }) => Some(OffsetRange::NONE),
+            Some(Core::Constant { value: Dense::Splat(_) }) => Some(OffsetRange::ZERO),
             Some(Core::Iota {}) => Some(OffsetRange { per_iteration: 0, min_offset: 0, max_offset: elements - 1 }),
             Some(Core::Broadcast { x } | Core::Reshape { x } | Core::PtrCast { x }) => range(*x),
             Some(Core::Assume { value, .. }) => range(*value),
@@ -160,7 +161,7 @@ impl IterationDistance {
         }
     }
 
-    /// The range of the loop counter or of a loop-carried value.
+    /// The range of the loop counter or of a loop-carried value of this loop. `None` if its increase per iteration is unknown.
     fn argument_range(
         &self,
         function: &Function,
@@ -178,7 +179,7 @@ impl IterationDistance {
             return is_exact
                 .then(|| uniform_constant(function, step, extended))
                 .flatten()
-                .map(|per_iteration| OffsetRange { per_iteration, ..OffsetRange::NONE });
+                .map(|per_iteration| OffsetRange { per_iteration, ..OffsetRange::ZERO });
         };
         let mut per_iteration = None;
         for values in &self.continued {
@@ -194,7 +195,7 @@ impl IterationDistance {
     }
 }
 
-/// The difference `value - reference`, if it is a constant.
+/// The difference `value - reference`; `None` if it is not a known constant. `extended` is as in [`IterationDistance::range_of`].
 fn constant_difference(
     function: &Function,
     value: Value,
@@ -228,7 +229,8 @@ fn constant_difference(
     }
 }
 
-/// Returns whether arithmetic may wrap before the extension.
+/// Returns whether arithmetic with these overflow flags may wrap, so that the extended result differs from exact arithmetic.
+/// Address arithmetic of 64 bits counts as exact.
 fn may_wrap(ty: &Type, overflow: Overflow, extended: Option<Signedness>) -> bool {
     let is_address = ty.elem().is_some_and(|elem| elem.bits() == ADDRESS_BITS);
     let is_exact = match extended {
@@ -239,7 +241,8 @@ fn may_wrap(ty: &Type, overflow: Overflow, extended: Option<Signedness>) -> bool
     !is_address && !is_exact
 }
 
-/// The constant that all elements of a value have.
+/// The constant that all elements of a value have. `None` if the value is not such a constant, or not exact after the extension
+/// `extended`.
 fn uniform_constant(function: &Function, value: Value, extended: Option<Signedness>) -> Option<i64> {
     let (body, mut value) = (&function.body, value);
     for _ in 0..MAX_FOLLOWED {

@@ -10,8 +10,9 @@ use tileas::effects::{Completes, Effects, Proxy, Synchronises};
 use tileas::layout::{Layout, LayoutId};
 use tileas::renaming::keeps_registers;
 
-/// Checks whether a load can be split per K step. The error is the reason why not. `uses` has the number of uses of each value;
-/// `block` contains the load. Reshapes and permutes may lie between the load and the MMA.
+/// Checks whether each fragment of a load can be loaded right before the K step of the MMA that reads the fragment. The error is
+/// the reason why not. `uses` has the number of uses of each value, by value number. `block` contains the load. Reshapes and
+/// permutes may lie between the load and the MMA.
 pub fn check_per_k_step_load(
     function: &Function,
     layouts: &Arena<LayoutId, Layout>,
@@ -38,7 +39,7 @@ pub fn check_per_k_step_load(
                 matches!(kind, Op::Core(program) if program.fragments().is_some_and(|fragments| fragments.contains(&value)));
             return if reads_fragment { Ok(()) } else { Err("no MMA reads the per-K-step load") };
         }
-        if !kind.regions().is_empty() || !may_stand_between(&kind.effects()) {
+        if !kind.regions().is_empty() || !may_lie_between_load_and_mma(&kind.effects()) {
             return Err("an op between a per-K-step load and its MMA waits or accesses memory");
         }
     }
@@ -54,7 +55,7 @@ fn is_register_renaming(function: &Function, layouts: &Arena<LayoutId, Layout>, 
     keeps_registers(core, types.map(|ty| ty.shape()), [&layouts[from], &layouts[to]])
 }
 
-/// The operand of a reshape or permute.
+/// The operand of a reshape or permute; `None` for other ops.
 fn renamed_operand(core: &Core) -> Option<Value> {
     match core {
         Core::Reshape { x } | Core::Permute { x, .. } => Some(*x),
@@ -62,7 +63,8 @@ fn renamed_operand(core: &Core) -> Option<Value> {
     }
 }
 
-/// The op that computes a value, found through reshapes and permutes.
+/// The op that computes the elements of a value. Reshapes and permutes do not count: the search continues at their operand. `None`
+/// if a block argument supplies the elements.
 pub(crate) fn origin_op(function: &Function, mut value: Value) -> Option<OpId> {
     loop {
         let op = function.body.defining_op(value)?;
@@ -75,7 +77,7 @@ pub(crate) fn origin_op(function: &Function, mut value: Value) -> Option<OpId> {
 
 /// Returns whether an op may be between a per-K-step load and its MMA. Such an op only computes, reads shared memory, or issues or
 /// groups asynchronous copies.
-fn may_stand_between(effects: &Effects<'_>) -> bool {
+fn may_lie_between_load_and_mma(effects: &Effects<'_>) -> bool {
     let is_async_copy = effects.completes == Completes::WithItsCopies;
     let writes_no_stage =
         effects.buffers.iter().all(|access| !access.access_kind.writes() || access.proxy == Proxy::Copies && is_async_copy);

@@ -2,12 +2,12 @@
 //! warps.
 //!
 //! The format extends `.as`: it keeps the layouts and atoms, and adds the decisions of the scheduler. Each pass of `tile-sched`
-//! completes one [`Phase`] of the file. Up to phase `analysis` passes decide the schedule of every pipelined loop, and up to
-//! `occupancy` the address and depth of every buffer. The later passes write loops, waits, barriers and warp roles into the
-//! program. Only a file of the last phase, `materialize`, can be lowered to PTX. A file of an earlier phase can be edited by hand
-//! and passed to `tile-sched` again.
+//! completes one [`Phase`] of the file. The passes up to `analysis` decide the schedule of every pipelined loop. The passes up to
+//! `occupancy` decide the address and stage count of every buffer. The later passes write loops, waits, barriers and warp roles
+//! into the program. Only a file of the last phase, `materialize`, can be lowered to PTX. A file of a phase before `pipeline-loops`
+//! can be edited by hand and passed to `tile-sched` again.
 //!
-//! `tile-sched` writes the format and `tile-ptx` reads it; `tile-run` executes it.
+//! `tile-sched` writes the format. `tile-ptx` reads the format, and `tile-run` executes files of the format.
 
 pub mod clc_responses;
 pub mod cta_pairs;

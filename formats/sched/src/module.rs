@@ -27,7 +27,7 @@ pub type Function = base::text::Function<Op, Type, FunctionAttrs>;
 /// The location of a buffer in the function's shared or tensor memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// In bytes of shared memory, or in TMEM columns. The stages follow each other; each has the buffer's size.
+    /// The start of the first stage, in bytes of shared memory or in TMEM columns. The other stages follow directly.
     pub offset: u32,
     /// The number of stages; 1 for a buffer that is not staged.
     pub depth: u32,
@@ -45,7 +45,7 @@ pub struct ScheduleEntry {
 }
 
 /// The modulo schedule of one loop, with one entry for each op of its body. Ops of the last stage compute. A copy in an earlier
-/// stage prefetches: in stage `s` of `n` stages, it runs `n - 1 - s` iterations ahead.
+/// stage is a prefetch: a copy in stage `s` of `n` stages runs `n - 1 - s` iterations ahead of the ops that compute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopSchedule {
     /// The name of the function that contains the loop.
@@ -66,7 +66,7 @@ pub struct LoopSchedule {
 }
 
 impl LoopSchedule {
-    /// The last stage, which computes.
+    /// The number of the last stage, whose ops compute.
     pub fn last_stage(&self) -> u32 {
         self.entries.iter().map(|entry| entry.stage).max().unwrap_or(0)
     }
@@ -91,7 +91,7 @@ pub struct WarpRoleInfo {
     pub first_warp: u32,
     /// A power of two if the role uses tiles, because the layouts of tiles cover all warps of the role.
     pub warps: u32,
-    /// Registers of each thread while the body runs (`setmaxnreg`). `None`: as many as at launch.
+    /// Registers of each thread while the role's body runs (`setmaxnreg`). `None`: the thread keeps its registers of the launch.
     pub registers: Option<u32>,
 }
 
@@ -106,7 +106,7 @@ impl WarpRoleInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fill {
-    /// The commits of the producer's threads: a stage is full when all of them have committed.
+    /// The commits of the producer's threads: a stage is full when all threads of the producer have committed.
     Threads,
     /// Asynchronous copies of the producer's threads: a stage is full when the copies issued before the commits have arrived.
     Copies,
@@ -132,7 +132,7 @@ pub enum Drain {
     Mma,
 }
 
-/// The text form of a drain: `Threads` is the default and is omitted.
+/// The text form of [`Drain`], which omits the default `Threads`.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum DrainText {
@@ -171,7 +171,7 @@ pub struct TensorMemory {
 /// A pipeline: buffers with common stages. Each stage has a full barrier and an empty barrier in shared memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PipelineInfo {
-    /// Empty for a signal-only pipeline.
+    /// The buffers whose stages the pipeline passes. Empty for a pipeline that only signals.
     pub buffers: Vec<Buffer>,
     /// The number of stages of each buffer.
     pub depth: u32,
@@ -238,11 +238,11 @@ impl PipelineInfo {
 pub struct FunctionAttrs {
     /// The attributes of the kernel in `.as`.
     pub program: tileas::FunctionAttrs,
-    /// One placement per buffer, from phase alloc on.
+    /// One placement per buffer, from phase `alloc` on.
     pub placements: Arena<Buffer, Placement>,
-    /// Bytes of shared memory, from phase alloc on.
+    /// Bytes of shared memory of the function, from phase `alloc` on.
     pub shared_bytes: u32,
-    /// Tensor memory, from phase alloc on, if any buffer is in tensor memory.
+    /// The tensor memory of the function, from phase `alloc` on. `None` if no buffer is in tensor memory.
     pub tensor: Option<TensorMemory>,
     /// The warp roles, from phase `warp-roles` on. Empty if all warps execute the same code.
     pub warp_roles: Arena<WarpRole, WarpRoleInfo>,
@@ -251,7 +251,7 @@ pub struct FunctionAttrs {
 }
 
 impl FunctionAttrs {
-    /// The number of threads of a warp role. Without warp roles, role 0 is the whole CTA.
+    /// The number of threads of a warp role. Without warp roles, role 0 is the whole CTA. `None` if the function has no such role.
     pub fn role_threads(&self, warp_role: WarpRole) -> Option<u32> {
         match self.warp_roles.is_empty() {
             true => (warp_role == WarpRole(0)).then_some(self.program.warps * 32),
@@ -262,7 +262,7 @@ impl FunctionAttrs {
     pub fn launch_registers(&self, target: base::Target) -> u32 {
         tileas::budget::registers(target, self.program.warps, self.program.occupancy.unwrap_or(1)) & !7
     }
-    /// The number of arrivals at the full barrier that fill a stage of a pipeline.
+    /// The number of arrivals at the full barrier that fill a stage of a pipeline. `None` if the table lacks the producer's role.
     pub fn filling_arrivals(&self, info: &PipelineInfo) -> Option<u32> {
         let threads = self.role_threads(info.producer)?;
         Some(if info.fills_alone() { 1 } else { threads })
@@ -294,8 +294,8 @@ impl FunctionAttrs {
         self.program.cta_pair && (info.fill == Fill::Mma || info.drains_alone())
     }
     /// Returns whether the producer must wait until all stages are free before the CTA exits (`producer_tail` in CUTLASS). Reason:
-    /// MMAs of another CTA arrive some time after they are issued, and must not arrive in a CTA that has exited. Arrivals of
-    /// threads need no such wait, because they precede the barrier at the end of a CTA.
+    /// An MMA of another CTA arrives at the empty barrier some time after its issue, and must not arrive in a CTA that has exited.
+    /// Arrivals of threads need no wait, because they precede the barrier at the end of a CTA.
     pub fn needs_producer_tail(&self, info: &PipelineInfo) -> bool {
         info.drains_alone() && (info.multicast.is_some() || self.program.cta_pair)
     }
@@ -316,7 +316,7 @@ impl AsRef<tileas::FunctionAttrs> for FunctionAttrs {
 pub struct Module {
     pub layouts: Arena<LayoutId, Layout>,
     pub globals: Vec<Global>,
-    /// The schedules of the pipelined loops, from phase analysis on.
+    /// The schedules of the pipelined loops, from phase `analysis` on.
     pub schedules: Vec<LoopSchedule>,
     pub functions: Vec<Function>,
 }
@@ -326,7 +326,7 @@ impl Module {
         ty.layout().map(|id| &self.layouts[id])
     }
 
-    /// The text of a function's schedules, one op per line. Before phase `pipeline-loops`, a comment names the op.
+    /// The text of a function's schedules, one op per line. While the loop still has its original body, a comment names the op.
     pub(crate) fn print_schedules(&self, function: &Function) -> String {
         self.schedules
             .iter()
@@ -361,16 +361,16 @@ pub(crate) fn parse_schedule(reader: &mut Reader<'_>, function: &str) -> Result<
     };
     let [index, interval] = [field("loop")?, field("interval")?];
     let [resource_bound, recurrence_bound] = [field("resource_bound")?, field("recurrence_bound")?];
-    let in_flight = reader.eat("in_flight");
+    let in_flight = reader.accept("in_flight");
     reader.expect("{")?;
     let mut entries = Vec::new();
-    while !reader.eat("}") {
+    while !reader.accept("}") {
         entries.push(reader.value()?);
     }
     Ok(LoopSchedule { function: function.into(), index, interval, resource_bound, recurrence_bound, in_flight, entries })
 }
 
-/// The body of the function's `for` op with this index, in program order.
+/// The body of the function's `for` op with this index among its `for` ops in program order. `None` if there are fewer `for` ops.
 pub fn loop_body(function: &Function, index: u32) -> Option<base::Block> {
     let body = &function.body;
     let mut loops = body.walk(function.region).into_iter().filter_map(|op| body.ops[op].kind.core().and_then(Core::for_body));

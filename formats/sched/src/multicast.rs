@@ -12,7 +12,7 @@ use core_dialect::core_ops::Core;
 use target_info::Feature;
 use tileas::{Buffer, MapId, Type};
 
-/// Checks whether the CTAs of a cluster can multicast into a buffer of a pipeline. The error is the reason why not.
+/// Checks whether the CTAs of a cluster can fill a buffer of a pipeline together by TMA multicast. The error is the reason why not.
 pub fn check_multicast(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
     check_copies(function, info, buffer, target)?;
     let cta_count = function.attrs.program.cluster.unwrap_or(1);
@@ -23,7 +23,7 @@ pub fn check_multicast(function: &Function, info: &PipelineInfo, buffer: Buffer,
     }
 }
 
-/// Checks the conditions of [`check_multicast`], except that the TMA tiles can be divided among the CTAs.
+/// Checks the conditions of [`check_multicast`], except the condition that the TMA tiles divide among the CTAs.
 pub fn check_copies(function: &Function, info: &PipelineInfo, buffer: Buffer, target: Target) -> Result<(), &'static str> {
     if !target.has(Feature::TmaMulticast) {
         return Err("the target has no TMA multicast");
@@ -63,7 +63,7 @@ pub fn tma_copies(function: &Function, buffer: Buffer) -> impl Iterator<Item = (
     })
 }
 
-/// The number of TMA tiles of a tensor map that cover a tile of a view.
+/// The number of TMA tiles of a tensor map that cover a tile of a view; 0 if the value is no view.
 pub fn tma_tile_count(function: &Function, view: Value, map: MapId) -> u32 {
     let Type::View(ty) = function.body.ty(view) else { return 0 };
     let elements_of_tma_tile: u32 = function.attrs.program.maps[map].extent.iter().product();
@@ -154,7 +154,7 @@ impl CtaDependent {
         node.kind.regions().into_iter().for_each(|region| self.visit_block(function, body.block_of(region), inner));
     }
 
-    /// Forwards values to the next iteration of a loop, and to its results.
+    /// Forwards the dependence of a loop's `continue` operands to the arguments of the next iteration and to the loop's results.
     fn forward_to_next_iteration(&mut self, function: &Function, loop_op: Option<OpId>, values: &[Value]) {
         let body = &function.body;
         let Some(op) = loop_op else { return };

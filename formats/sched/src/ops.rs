@@ -12,9 +12,9 @@ use tileas::effects::{Effects, Synchronises};
 base::ops! {
     /// An op of `.sched`. Every op of `.as` is also an op of `.sched`.
     pub enum Op includes tileas::Op, with Effects<'_> {
-        /// The op, on two neighbouring registers of each thread at once (packed f16x2, bf16x2 or f32x2).
+        /// Executes the op `op` on two neighbouring registers of each thread at once (packed f16x2, bf16x2 or f32x2).
         Pairs "pairs" { op: Paired } = op.0.effects(),
-        /// All `threads` threads that name this barrier wait for each other; barrier 0 is the CTA's.
+        /// The `threads` threads that execute the barrier `id` wait for each other. Barrier 0 is for all threads of the CTA.
         Barrier "barrier" { id: u32, threads: u32 } = synchronises(Synchronises::Barrier),
         /// Ends the group of the asynchronous copies issued since the last group.
         CopyCommit "copy_commit" {} = synchronises(Synchronises::EndsCopies),
@@ -26,8 +26,8 @@ base::ops! {
         /// Waits until at most `pending` MMAs of this thread's warp group are in flight; their `accumulators` are then complete.
         GroupWait "group_wait" { pending: u32, accumulators: Vec<Value> } = synchronises(Synchronises::WaitsForMmas),
 
-        /// Frees the memory of each `alloca` whose region ends here. The allocating thread frees it, when no other thread uses it
-        /// any more.
+        /// Frees the heap memory of each `alloca` whose region ends here. The thread that allocated the memory frees it. A barrier
+        /// precedes the op, so no other thread still uses the memory.
         Free "free" { ptrs: Vec<Value> } = Effect::Allocates.into(),
         /// The first thread waits until no other CTA prints. From here to the next `print` this CTA owns the grid's memory for
         /// printed tiles.
@@ -41,8 +41,8 @@ base::ops! {
         /// The producer waits until a stage is free. Both sides of a pipeline visit its stages in order: the n-th visit has stage
         /// `n mod depth` and phase `n div depth mod 2`. A pipeline with one stage has no stage number.
         PipelineAcquire "pipeline_acquire" { pipeline: Pipeline, stage: Option<Value>, phase: Value } = synchronises(Synchronises::Acquires),
-        /// Signals that a stage is full. The stage then holds the earlier writes of the producer's threads. If copies or MMAs fill
-        /// the stage, the signal follows their completion.
+        /// The producer signals that a stage is full. The stage then holds the earlier writes of the producer's threads. If copies
+        /// or MMAs fill the stage, the signal follows their completion.
         PipelineCommit "pipeline_commit" { pipeline: Pipeline, stage: Option<Value> } = synchronises(Synchronises::Commits),
         /// A consumer waits until a stage is full.
         PipelineWait "pipeline_wait" { pipeline: Pipeline, stage: Option<Value>, phase: Value } = synchronises(Synchronises::WaitsForStage),
@@ -68,7 +68,7 @@ impl CoreDialectOp for Op {
     fn core(&self) -> Option<&Core> {
         Op::core(self)
     }
-    /// Packed ops stay as they are, so only ops of the program can be changed.
+    /// `None` for a packed op: no pass of `.sched` changes the core op inside.
     fn core_mut(&mut self) -> Option<&mut Core> {
         if let Op::Core(op) = self { op.core_mut() } else { None }
     }

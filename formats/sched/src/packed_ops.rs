@@ -86,7 +86,7 @@ fn has_packed_rounding(rounding: Rounding, ftz: bool) -> bool {
     rounding == Rounding::NearestEven && !ftz
 }
 
-/// Checks whether an op can be packed. The error is the reason against packing.
+/// Checks whether an op can execute on two registers at once. The error is the reason why the op cannot.
 pub fn check_packed_op(
     function: &Function,
     layouts: &base::Arena<LayoutId, Layout>,
@@ -108,12 +108,12 @@ pub fn check_packed_op(
     }
 }
 
-/// The number of registers that a value takes in each thread.
+/// The number of elements of a value in each thread, where one register holds one element.
 pub fn registers_per_thread(layouts: &base::Arena<LayoutId, Layout>, ty: &Type) -> usize {
     ty.layout().map_or(1, |layout| layouts[layout].registers())
 }
 
-/// Returns whether an op loads or stores neighbouring registers together.
+/// Returns whether an op loads or stores neighbouring registers of a thread by one instruction.
 pub fn moves_vectors(op: &Op) -> bool {
     use tileas::Op as Program;
     let Op::Core(program) = op else { return false };

@@ -58,11 +58,11 @@ impl Payload for Module {
         let mut reader = Reader::new(source);
         let mut module = Module::default();
         while !reader.at_end() {
-            if reader.eat("layout") {
+            if reader.accept("layout") {
                 tileas::module::parse_layout(&mut reader, &mut module.layouts)?;
-            } else if reader.eat("global") {
+            } else if reader.accept("global") {
                 module.globals.push(reader.value()?);
-            } else if reader.eat("schedule") {
+            } else if reader.accept("schedule") {
                 let Some(function) = module.functions.last() else {
                     return Err(reader.error("a schedule stands after its function"));
                 };

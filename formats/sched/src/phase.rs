@@ -1,4 +1,4 @@
-//! The phase of a `.sched` file: the last pass of `tile-sched` that has run on it.
+//! The phase of a `.sched` file: the last pass of `tile-sched` that has run on the file.
 //!
 //! The file header names the phase. Each pass of `tile-sched` establishes one phase, and requires the phase before it. The verifier
 //! refuses stages, pipelines and synchronisation before `pipeline-loops`, warp roles before `warp-roles`, and marked ops before the
@@ -29,27 +29,28 @@ macro_rules! phases {
 }
 
 phases! {
-    /// Clusters of two CTAs are CTA pairs where possible, with halved right operands.
+    /// Clusters of two CTAs are CTA pairs if `tcgen05` can issue their MMAs as a pair. Each CTA then has half of the right operand.
     PairCtas "pair-ctas",
     /// Consecutive loops that copy the same tiles share one multi-stage buffer.
     SharePipelines "share-pipelines",
-    /// Functions with loops have the occupancy that their registers allow.
+    /// Functions with loops state an occupancy (CTAs per SM) that the registers of their threads allow.
     LoopOccupancy "loop-occupancy",
-    /// Loads that wait for memory in each iteration are issued one iteration ahead, into registers.
+    /// Loads for which each iteration would wait are issued one iteration ahead, into registers.
     PrefetchLoads "prefetch-loads",
     /// Each loop that can be pipelined has a schedule.
     Analysis "analysis",
     /// Each buffer has an address and a number of stages.
     Alloc "alloc",
-    /// Functions without loops have the occupancy that their registers allow.
+    /// Functions without loops state an occupancy (CTAs per SM) that the registers of their threads allow.
     Occupancy "occupancy",
-    /// Pipelined loops have a prologue, a steady state and an epilogue. Ops name stages. TMA copies have pipelines.
+    /// Pipelined loops have a prologue, a steady state and an epilogue. Accesses to multi-stage buffers name the stage. The TMA
+    /// copies of loops have mbarrier pipelines.
     PipelineLoops "pipeline-loops",
-    /// MMAs with accumulators in tensor memory have pipelines, and the buffers of TMA stores have stages.
+    /// MMAs with accumulators in tensor memory have mbarrier pipelines, and the buffers of TMA stores have stages.
     TmemPipelines "tmem-pipelines",
-    /// TMA copies before the loops have pipelines.
+    /// TMA copies before the loops have mbarrier pipelines.
     HoistedCopies "hoisted-copies",
-    /// The ops on which the next MMA depends come first, in functions with two compute roles.
+    /// In functions with two compute roles, the ops on which the next MMA depends precede the other ops of the iteration.
     SoftmaxOrder "softmax-order",
     /// Barriers separate conflicting accesses.
     Barriers "barriers",
@@ -78,16 +79,16 @@ phases! {
 }
 
 impl Phase {
-    /// The phase with this name.
+    /// The phase with this name; `None` if there is no such phase.
     pub fn from_name(name: &str) -> Option<Phase> {
         Self::ALL.iter().copied().find(|phase| phase.name() == name)
     }
-    /// The phase that a file header names.
+    /// The phase that a file header names; `None` if the name is not a phase of `.sched`.
     pub fn from_envelope(envelope: &Envelope) -> Option<Phase> {
         Phase::from_name(&envelope.phase)
     }
 
-    /// Whether each buffer has a placement.
+    /// Whether files of this phase have a placement for each buffer.
     pub fn has_placements(self) -> bool {
         self >= Phase::Alloc
     }
@@ -99,8 +100,8 @@ impl Phase {
     pub fn is_complete(self) -> bool {
         self == Phase::Materialize
     }
-    /// Whether a pass relies on facts about the loops that only the run of `tile-sched` which wrote the loops has. A later run
-    /// cannot continue from such a phase.
+    /// Whether the next passes need facts about the loops that the file does not contain. Only the run of `tile-sched` that wrote
+    /// the loops has these facts, so a later run cannot continue from such a phase.
     pub fn is_draft(self) -> bool {
         (Phase::PipelineLoops..Phase::WarpRoles).contains(&self)
     }

@@ -6,8 +6,8 @@ use base::ir::{Op as OpId, Operation};
 use base::{Loc, Value};
 use std::collections::BTreeSet;
 
-/// Checks that a TMA store whose token may follow another TMA store waits for that store. The wait is unnecessary if an earlier TMA
-/// store of the same block, with the same token, already waits.
+/// Checks that a TMA store whose token may follow another TMA store has the attribute `waits`. The attribute is unnecessary if an
+/// earlier TMA store of the same block, with the same token, has it. The error is the location and the message of a violation.
 pub(crate) fn check_waits(function: &Function) -> Result<(), (Loc, String)> {
     let body = &function.body;
     let tma_store = |op: &OpId| match &body.ops[*op].kind {

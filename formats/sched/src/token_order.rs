@@ -11,7 +11,7 @@ use std::rc::Rc;
 use tileas::Type;
 use tileas::effects::{GlobalAccess, MovedTile};
 
-/// The accesses of a function to global memory.
+/// The accesses of a function to global memory, by op.
 pub fn global_accesses(function: &Function) -> BTreeMap<OpId, GlobalAccess<'_>> {
     let body = &function.body;
     body.walk(function.region).into_iter().filter_map(|op| Some((op, body.ops[op].kind.effects().global?))).collect()
@@ -53,9 +53,13 @@ impl TokenOrders {
     }
 }
 
-/// The accesses that precede each token. The last of equivalent accesses in a token chain represents the earlier ones, so that the
-/// sets stay small. `loops_back`: also follow tokens from one iteration to the next.
-fn preceding_accesses(function: &Function, accesses: &BTreeMap<OpId, GlobalAccess<'_>>, loops_back: bool) -> PrecedingAccesses {
+/// The accesses that precede each token. If a token chain has several equivalent accesses, the set contains only the last one, so
+/// that the sets stay small. With `follow_loop_edges`, the result includes accesses of earlier iterations.
+fn preceding_accesses(
+    function: &Function,
+    accesses: &BTreeMap<OpId, GlobalAccess<'_>>,
+    follow_loop_edges: bool,
+) -> PrecedingAccesses {
     let body = &function.body;
     let ops = body.walk(function.region);
     let has_regions = ops.iter().any(|op| !body.ops[*op].kind.regions().is_empty());
@@ -68,13 +72,13 @@ fn preceding_accesses(function: &Function, accesses: &BTreeMap<OpId, GlobalAcces
     };
     let is_token = |value: &Value| matches!(body.ty(*value), Type::Token);
     let mut preceding = PrecedingAccesses::new();
-    let mut entries = usize::MAX;
-    while entries != preceding.values().map(BTreeSet::len).sum::<usize>() {
-        entries = preceding.values().map(BTreeSet::len).sum();
+    let mut entry_count = usize::MAX;
+    while entry_count != preceding.values().map(BTreeSet::len).sum::<usize>() {
+        entry_count = preceding.values().map(BTreeSet::len).sum();
         for &op in &ops {
             let node = &body.ops[op];
             for RegionEdge { from, to } in edges_of_op(body, op) {
-                if !loops_back && !node.results.contains(&to) && !node.kind.operands().contains(&from) {
+                if !follow_loop_edges && !node.results.contains(&to) && !node.kind.operands().contains(&from) {
                     continue;
                 }
                 if let Some(accesses) = preceding.get(&from).filter(|_| is_token(&to)).cloned() {
@@ -100,7 +104,7 @@ fn preceding_accesses(function: &Function, accesses: &BTreeMap<OpId, GlobalAcces
     preceding
 }
 
-/// Returns whether two accesses may be to the same array.
+/// Returns whether two accesses may be to the same array. Alias scope 0 may alias every other scope.
 pub fn may_be_one_array(function: &Function, first: &GlobalAccess<'_>, second: &GlobalAccess<'_>) -> bool {
     let alias_scope = |access: &GlobalAccess<'_>| match function.body.ty(access.base) {
         Type::View(view) => view.memref.alias_scope,

@@ -6,7 +6,7 @@ use base::ir::OpNode;
 use core_dialect::tile::ViewKind;
 use tileas::Type;
 
-/// Checks whether an access can be versioned. The error is the reason against it.
+/// Checks whether an access can have a version without bounds checks. The error is the reason why the access cannot.
 pub fn check_versioned_access(function: &Function, op: &OpNode<Op>) -> Result<(), &'static str> {
     use tileas::Op as Program;
     let Op::Core(

@@ -4,7 +4,8 @@
 use base::File;
 use sched::Module;
 
-/// Two warp roles that execute the pipeline steps of an iteration only if the number that it loads from a table is large enough.
+/// Two warp roles that execute the pipeline steps of an iteration only if the number which they load in this iteration is large
+/// enough.
 const CONDITIONAL_STEPS: &str = include_str!("warp_roles/conditions.sched");
 
 /// Reads a file, which includes the hazard check. The error has the code and the message of the first violation.
@@ -30,10 +31,10 @@ fn roles_that_repeat_a_load_take_the_same_path() {
 }
 
 #[test]
-fn other_conditions_do_not_match() {
+fn roles_that_compute_different_conditions_are_refused() {
     let load = "load_view(view: %4, index: [%42]";
-    for other in ["load_view(view: %6, index: [%42]", "load_view(view: %4, index: [%7]"] {
-        assert_refused(&edited(CONDITIONAL_STEPS, load, other), "SC133");
+    for different_load in ["load_view(view: %6, index: [%42]", "load_view(view: %4, index: [%7]"] {
+        assert_refused(&edited(CONDITIONAL_STEPS, load, different_load), "SC133");
     }
     let compared = "lhs: %42, rhs: %47";
     assert_refused(&edited(CONDITIONAL_STEPS, compared, "lhs: %47, rhs: %42"), "SC133");
@@ -44,15 +45,15 @@ fn other_conditions_do_not_match() {
 }
 
 #[test]
-fn loads_ordered_with_writes_may_differ() {
-    let token = "    %20, %21 = for(lower: %7, upper: %2, step: %8, init: [%7, %7])";
-    let stored = concat!(
+fn loads_that_tokens_order_with_writes_are_refused_as_equal_conditions() {
+    let loop_start = "    %20, %21 = for(lower: %7, upper: %2, step: %8, init: [%7, %7])";
+    let store_and_barrier = concat!(
         "    %60 = constant(0) : tile<1xi32, #0> @0\n",
         "    %61 = store_view(tile: %60, view: %4, index: [%8], token: %10, order: (semantics: weak), ",
         "atom: vector(vector_bits: 0)) : token @0\n",
         "    barrier(id: 1, threads: 128) @0\n"
     );
-    let ordered = edited(CONDITIONAL_STEPS, token, &format!("{stored}{token}"));
+    let ordered = edited(CONDITIONAL_STEPS, loop_start, &format!("{store_and_barrier}{loop_start}"));
     let ordered = edited(&ordered, "index: [%22], token: %10", "index: [%22], token: %61");
     assert_refused(&ordered, "SC133");
 }

@@ -4,8 +4,9 @@
 use base::File;
 use sched::Module;
 
-/// MMA loops compiled at optimization level 1: one with copies and `mma.sync`, one with stores and wgmma.
+/// An MMA loop compiled at optimization level 1: `cp.async` copies fill the operand buffers of `mma.sync`.
 const CP_ASYNC_PROGRAM: &str = include_str!("serial.sched");
+/// An MMA loop compiled at optimization level 1: threads store the operands of `wgmma` to shared memory.
 const WGMMA_PROGRAM: &str = include_str!("group.sched");
 
 /// Reads a file, which includes the hazard check. The error has the code and the message of the first violation.
@@ -83,29 +84,30 @@ fn accumulators_in_flight_need_a_wait_before_use() {
 
 /// After an `if`, a barrier counts only if both branches have it, but the accesses of either branch count.
 #[test]
-fn either_branch_may_have_been_taken() {
+fn accesses_of_both_branches_count() {
     let at = CP_ASYNC_PROGRAM.find("shared_store(x: ").expect("there is an exchange");
     let line = CP_ASYNC_PROGRAM[at..].lines().next().expect("a line");
-    let before = "  %97 = block_id(axis: 0) : i32 @0\n  %98 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %97, rhs: %14) : i1 @0\n";
-    let both = |then: &str| {
+    let condition = "  %97 = block_id(axis: 0) : i32 @0\n  %98 = compare(kind: int(predicate: less_than, signedness: signed), lhs: %97, rhs: %14) : i1 @0\n";
+    let with_branch = |then: &str| {
         edited(
             CP_ASYNC_PROGRAM,
             &format!("  {line}"),
-            &format!("{before}  if(cond: %98) @0 {{\n{then}    yield @0\n  }} {{\n    yield @0\n  }}\n  {line}"),
+            &format!("{condition}  if(cond: %98) @0 {{\n{then}    yield @0\n  }} {{\n    yield @0\n  }}\n  {line}"),
         )
     };
     let barrier = "    barrier(id: 0, threads: 128) @0\n";
     // One path writes the buffer after its own barrier; then all threads read the buffer.
-    hazard_checked(&both(&format!("{barrier}    {line}\n{barrier}"))).expect("each path has its barriers");
-    let message = hazard_checked(&both(&format!("{barrier}    {line}\n"))).expect_err("the first path ends without a barrier");
+    hazard_checked(&with_branch(&format!("{barrier}    {line}\n{barrier}"))).expect("each path has its barriers");
+    let message =
+        hazard_checked(&with_branch(&format!("{barrier}    {line}\n"))).expect_err("the first path ends without a barrier");
     assert!(message.contains("before a barrier after it was written"), "{message}");
 }
 
-/// At the end nothing may be in flight.
+/// At the end of a program, no copy may be in flight.
 #[test]
 fn a_copy_without_a_wait_is_refused() {
-    let loads = CP_ASYNC_PROGRAM.lines().find(|line| line.contains(" = copy_view(")).expect("there is a copy");
-    let last = loads.replace("    %", "  %9").replace("%18", "%13");
+    let copy_line = CP_ASYNC_PROGRAM.lines().find(|line| line.contains(" = copy_view(")).expect("there is a copy");
+    let last = copy_line.replace("    %", "  %9").replace("%18", "%13");
     let text = edited(CP_ASYNC_PROGRAM, "  return", &format!("  barrier(id: 0, threads: 128) @0\n{last}\n  return"));
     let message = hazard_checked(&text).expect_err("nothing waits for the copy");
     assert!(message.contains("nothing waits for the copy"), "{message}");
@@ -116,8 +118,8 @@ fn live_buffers_do_not_share_memory() {
     let placements =
         CP_ASYNC_PROGRAM.split_once("placements: [").and_then(|(_, rest)| rest.split_once(']')).expect("it has placements").0;
     let first = placements.split_once(')').expect("it has several").0.to_string() + ")";
-    let over = format!("{first}, {first}, {first}");
-    let message = hazard_checked(&CP_ASYNC_PROGRAM.replace(placements, &over)).unwrap_err();
+    let overlapping = format!("{first}, {first}, {first}");
+    let message = hazard_checked(&CP_ASYNC_PROGRAM.replace(placements, &overlapping)).unwrap_err();
     assert!(message.contains("while a copy to stage 0 of buffer0 is in flight"), "{message}");
 }
 

@@ -28,14 +28,15 @@ fn with_moved_line(text: &str, what: &str, before: &str) -> String {
     lines.join("\n") + "\n"
 }
 
+/// The text without the lines that start with the mnemonic `what`.
 fn without_ops(text: &str, what: &str) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with(what));
     lines.collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// Checks that each edited program is refused with its message.
-fn assert_refused(broken: &[(String, &str)]) {
-    for (text, expected) in broken {
+/// Checks that reading each edited program fails with a message that contains the expected text.
+fn assert_refused(edited_programs: &[(String, &str)]) {
+    for (text, expected) in edited_programs {
         let message = hazard_checked(text).expect_err(expected);
         assert!(message.contains(expected), "{message}, not {expected}");
     }
@@ -98,7 +99,7 @@ fn filled_stages_need_a_wait() {
 
 #[test]
 fn stages_are_visited_in_order() {
-    let next =
+    let comparison =
         |stage: &str, last: &str| format!("compare(kind: int(predicate: equal, signedness: signed), lhs: {stage}, rhs: {last})");
     assert_refused(&[
         (
@@ -114,7 +115,7 @@ fn stages_are_visited_in_order() {
             "stage 1 of pipeline0 is not the next one of warp role 'compute'",
         ),
         (
-            edited(TWO_ROLE_PROGRAM, &next("%47", "%15"), &next("%47", "%14")),
+            edited(TWO_ROLE_PROGRAM, &comparison("%47", "%15"), &comparison("%47", "%14")),
             "stage 0 of pipeline0 is not the next one of warp role 'load'",
         ),
         (

@@ -1,4 +1,4 @@
-//! Tests that the verifier of `.sched` rejects violations of its rules (V-SCHED) with a message.
+//! Tests that the verifier of `.sched` rejects violations of its rules with a message.
 
 use base::File;
 use sched::Module;
@@ -27,24 +27,25 @@ fn an_edited_schedule_is_refused() {
     assert_refused(sample, &cases);
 }
 
-/// ptxas of CUDA 13.5 crashes at 2^31, and LLVM drops an alignment of 2^32 or more.
+/// The verifier limits the alignment of globals to 2^30 bytes. Reason: `ptxas` of CUDA 13.5 crashes at an alignment of 2^31, and
+/// LLVM drops an alignment of 2^32 or more.
 #[test]
 fn an_alignment_is_a_power_of_two_up_to_a_gibibyte() {
     let sample = include_str!("sample.sched");
-    let with = |align: u64| {
+    let read_with_alignment = |align: u64| {
         let global = format!("global (name: \"g\", elem: i32, count: 8, value: splat(0), align: {align}, loc: @0)\nfunc ");
         File::<Module>::read(sample.replacen("\nfunc ", &format!("\n{global}"), 1).as_bytes(), "case")
     };
     for align in [4, 16, 1 << 28, 1 << 30] {
-        with(align).unwrap_or_else(|error| panic!("{align}: {}", error.message));
+        read_with_alignment(align).unwrap_or_else(|error| panic!("{align}: {}", error.message));
     }
     for align in [0, 3, 24, 1 << 31, 1 << 32, 1 << 40, 1 << 63] {
-        let error = with(align).expect_err("it is refused");
+        let error = read_with_alignment(align).expect_err("the alignment is refused");
         assert!(error.message.contains(&format!("has alignment {align}, which is not a power of two up to")), "{}", error.message);
     }
 }
 
-/// Edits of a function with tensor memory.
+/// The verifier refuses edits of the TMEM allocation, of the buffer placements and of the warp roles of a function with `tcgen05`.
 #[test]
 fn edited_tensor_memory_is_refused() {
     let cases = [
@@ -65,7 +66,7 @@ fn edited_tensor_memory_is_refused() {
     assert_refused(include_str!("tensor.sched"), &cases);
 }
 
-/// Edits of a loop that prefetches the first fragments of the next iteration before its last MMAs.
+/// The verifier refuses edits of a loop that loads the first fragments of the next iteration before its last MMAs.
 #[test]
 fn invalid_prefetched_fragments_are_refused() {
     let cases = [

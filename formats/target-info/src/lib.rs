@@ -1,7 +1,7 @@
 //! The GPU targets, as `--gpu-name` spells them, and their capabilities. [`table`] is their only definition.
 //!
-//! A [`Target`] is a row of the table and exposes no architecture number, so a pass can query only a [`Feature`] or a limit. To
-//! add a target, add its row.
+//! A [`Target`] is a row of the table. A pass can query a [`Feature`] or a limit of the target. There is no architecture number to
+//! compare. A new target needs only a row in the table.
 
 mod table;
 
@@ -10,7 +10,7 @@ use std::hash::{Hash, Hasher};
 
 pub use table::{Capabilities, Feature, LaunchFamily};
 
-/// A GPU architecture to compile for. It dereferences to its row of the table, as in `target.shared_memory`.
+/// A GPU architecture to compile for. A target dereferences to its row of the table, as in `target.shared_memory`.
 #[derive(Clone, Copy)]
 pub struct Target(&'static Capabilities);
 
@@ -23,7 +23,8 @@ impl Target {
     pub fn all() -> impl ExactSizeIterator<Item = Target> {
         table::TARGETS.iter().map(Target)
     }
-    /// Finds a target by name, with or without an architecture suffix: `sm_90` and `sm_90a` are one target.
+    /// Returns the target with a name, or `None` if there is none. The name may have an architecture suffix: `sm_90` and `sm_90a`
+    /// are one target.
     pub fn parse(name: &str) -> Option<Target> {
         let suffix = |target: &Target| name.strip_prefix(target.name).map(|suffix| (*target, suffix));
         let is_valid = |(target, suffix): &(Target, &str)| suffix.is_empty() || target.suffixes.contains(suffix);
@@ -38,8 +39,8 @@ impl Target {
         let up_to_self = table::TARGETS.iter().rev().map(Target).filter(move |other| *other <= self);
         up_to_self.take_while(move |other| other.launch_family == self.launch_family)
     }
-    /// Returns the address of a kernel's first shared-memory byte. Observed with ptxas 13.5.37: on targets with clusters, the reserved
-    /// bytes precede the buffers of the kernel.
+    /// Returns the shared-memory address of the first byte that a kernel can use. Observed with ptxas 13.5.37: on targets with
+    /// clusters, the reserved bytes precede the buffers of the kernel.
     pub fn first_shared_byte(self) -> u32 {
         if self.has(Feature::Clusters) { Target::RESERVED_SHARED_MEMORY } else { 0 }
     }
@@ -74,7 +75,7 @@ impl PartialEq for Target {
 }
 impl Eq for Target {}
 
-/// Orders targets as in the table.
+/// The order of targets is the order of their rows in the table.
 impl Ord for Target {
     fn cmp(&self, other: &Target) -> std::cmp::Ordering {
         let row_index = |target: &Target| Target::all().position(|row| row == *target);

@@ -1,8 +1,8 @@
 //! The target table: one row per target with its features and limits. The throughput of SMs is in `machines/`.
 //!
-//! Similar rows start from a common constant and override fields.
+//! Similar rows are copies of a common constant with some fields overridden.
 
-/// A capability that only some targets have. Passes query it to choose between instructions.
+/// A capability that only some targets have. A pass queries a feature to choose between instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
     /// Thread block clusters, and programmatic dependent launch.
@@ -11,7 +11,8 @@ pub enum Feature {
     Tma,
     /// TMA multicast to several CTAs of a cluster.
     TmaMulticast,
-    /// Cluster launch control (`clusterlaunchcontrol`): a CTA cancels a CTA that has not started, and processes its tile block.
+    /// Cluster launch control (`clusterlaunchcontrol`): a CTA cancels a CTA that has not started, and processes the tile block of
+    /// the cancelled CTA.
     ClusterLaunchControl,
     /// Warp-wide stores of matrices of 16-bit elements to shared memory (`stmatrix`).
     StMatrix,
@@ -26,7 +27,7 @@ pub enum Feature {
     MmaBlockScaled,
     /// Warpgroup MMAs (`wgmma`).
     Wgmma,
-    /// Tensor memory, and MMAs with accumulators in it (`tcgen05`).
+    /// Tensor memory, and MMAs with accumulators in tensor memory (`tcgen05`).
     TensorMemory,
     /// `tcgen05` MMAs of 8-bit integers.
     Tcgen05Int8,
@@ -61,7 +62,7 @@ pub enum LaunchFamily {
 
 /// A row of the table.
 pub struct Capabilities {
-    /// The name as `--gpu-name` spells it, and as documents print it.
+    /// The name as in `--gpu-name` and in documents, such as `sm_90`.
     pub name: &'static str,
     /// The title of the target in lists.
     pub title: &'static str,

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 /// Maximum nesting depth of an expression. The limit prevents a stack overflow on a malicious file.
 const MAX_DEPTH: usize = 64;
-/// The error message for an expression above this limit.
+/// The error message for an expression that is nested deeper than [`MAX_DEPTH`].
 const TOO_DEEP: &str = "an expression is nested too deeply";
 
 /// A number that is computed from a kernel's parameters at launch, in wrapping 64-bit arithmetic.
@@ -14,7 +14,7 @@ const TOO_DEEP: &str = "an expression is nested too deeply";
 #[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Expr {
     Const(i64),
-    /// A visible parameter of the kernel, by its index. Integer parameters are sign-extended to 64 bits.
+    /// The visible parameter of the kernel with this index. Integer parameters are sign-extended to 64 bits.
     Param(u32),
     Sum(Box<Expr>, Box<Expr>),
     Product(Box<Expr>, Box<Expr>),
@@ -33,7 +33,8 @@ pub enum Expr {
     AtLeast(Box<Expr>, u64),
 }
 
-/// Constructors. They fold operations on constants, and return the other operand if an operand is neutral (`x + 0`, `x * 1`).
+/// Constructors of expressions. An operation on constants becomes a constant. If an operand is neutral (`x + 0`, `x * 1`), the
+/// result is the other operand.
 impl Expr {
     pub fn sum(self, other: Expr) -> Expr {
         match (self, other) {
@@ -49,6 +50,7 @@ impl Expr {
             (a, b) => Expr::Product(a.into(), b.into()),
         }
     }
+    /// Returns an expression for the larger one of this expression and `least`.
     pub fn max(self, least: i64) -> Expr {
         match self {
             Expr::Const(a) => Expr::Const(a.max(least)),
@@ -90,6 +92,7 @@ impl Expr {
         self.check_at(params, 0)
     }
 
+    /// Does the same as [`Expr::check`] for an operand at a nesting depth.
     fn check_at(&self, params: usize, depth: usize) -> Result<(), String> {
         match self {
             _ if depth > MAX_DEPTH => return Err(TOO_DEEP.into()),
@@ -133,7 +136,7 @@ thread_local! {
     static NESTING_DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Rejects expressions that are nested deeper than `MAX_DEPTH`. Reason: a file may be malicious, and the binary codec has no
+/// Rejects expressions that are nested deeper than [`MAX_DEPTH`]. Reason: a file may be malicious, and the binary codec has no
 /// depth limit.
 impl<'de> Deserialize<'de> for Expr {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Expr, D::Error> {

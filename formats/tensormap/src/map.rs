@@ -17,12 +17,13 @@ use std::collections::BTreeSet;
 
 /// Bytes of a tensor map.
 pub const BYTES: usize = 128;
-/// Number of 64-bit words that hold the fields. They are the first half of a map; the second half is zero.
+/// Number of 64-bit words with fields. These words are the first half of a map. The second half is zero.
 pub const WORDS: usize = 8;
-/// A tensor of at least this size, in bytes, sets bit 21 of word 1.
+/// Minimum bytes of a tensor for which bit 21 of word 1 is set.
 const LARGE_TENSOR_BYTES: u64 = 128 << 10;
 
-/// A strided tensor in memory and the TMA tile of one copy. The tensor has up to five dimensions; the first one is contiguous.
+/// A strided tensor in memory and the TMA tile of one copy. The tensor has up to five dimensions. The elements along the first
+/// dimension are contiguous.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Map {
     /// The address of the first element.
@@ -56,8 +57,8 @@ pub enum DataType {
     Bf16,
 }
 
-/// The swizzle of a TMA tile in shared memory: the row number permutes the 16-byte chunks of a row. The number in a name is the
-/// size in bytes of the segment within which chunks are permuted.
+/// The swizzle of a TMA tile in shared memory: a permutation of the 16-byte chunks of a row, which depends on the row number. The
+/// number in a name is the size in bytes of the segment within which chunks are permuted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Swizzle {
@@ -81,7 +82,7 @@ impl DataType {
         DataType::Bf16,
     ];
 
-    /// Size of an element in bytes.
+    /// Returns the size of an element in bytes.
     pub fn bytes(self) -> u32 {
         match self {
             DataType::Byte => 1,
@@ -90,7 +91,7 @@ impl DataType {
             DataType::Int64 | DataType::F64 => 8,
         }
     }
-    /// The value of the type field in word 1.
+    /// Returns the value of the type field in word 1.
     fn field_value(self) -> i64 {
         match self {
             DataType::Byte => 0,
@@ -108,7 +109,7 @@ impl DataType {
 impl Swizzle {
     pub const ALL: [Swizzle; 5] = [Swizzle::None, Swizzle::Bytes32, Swizzle::Bytes64, Swizzle::Bytes128, Swizzle::Bytes128Atom32];
 
-    /// Maximum size of a row of the TMA tile in bytes, or `None` without swizzle, which has no such limit.
+    /// Returns the maximum size of a row of the TMA tile in bytes, or `None` for [`Swizzle::None`], which has no such limit.
     pub fn max_row_bytes(self) -> Option<u32> {
         match self {
             Swizzle::None => None,
@@ -117,7 +118,7 @@ impl Swizzle {
             Swizzle::Bytes128 | Swizzle::Bytes128Atom32 => Some(128),
         }
     }
-    /// The value of the swizzle field in word 1.
+    /// Returns the value of the swizzle field in word 1.
     fn field_value(self) -> i64 {
         match self {
             Swizzle::None => 0,
@@ -129,8 +130,8 @@ impl Swizzle {
 }
 
 impl Map {
-    /// Checks the properties of the map that do not depend on a launch. `params` is the number of the kernel's visible parameters.
-    /// [`Map::encode`] checks the values of the address, the extents and the strides at a launch.
+    /// Checks the properties of the map that are the same for all launches. `params` is the number of the kernel's visible
+    /// parameters. [`Map::encode`] checks the values of the address, the extents and the strides at a launch.
     pub fn check(&self, params: usize) -> Result<(), String> {
         let (rank, stride_count, extent_count) = (self.dims.len(), self.strides.len(), self.extent.len());
         if !(1..=5).contains(&rank) || stride_count + 1 != rank || extent_count != rank {
@@ -160,7 +161,7 @@ impl Map {
         indices
     }
 
-    /// Bytes that one TMA copy writes to shared memory, including zeros for elements outside the tensor.
+    /// Returns the bytes that one TMA copy writes to shared memory, including zeros for elements outside the tensor.
     pub fn tile_bytes(&self) -> u32 {
         self.extent.iter().product::<u32>() * self.element.bytes()
     }
@@ -200,7 +201,8 @@ impl Map {
         ]
     }
 
-    /// Encodes the map for the values of the visible parameters. Addresses are passed unchanged, integers sign-extended.
+    /// Encodes the map for the values of the visible parameters. Integers in `params` are sign-extended to 64 bits, addresses are
+    /// unchanged.
     pub fn encode(&self, params: &[i64]) -> Result<[u8; BYTES]> {
         let encode_error = |what: String| Diagnostic::invalid("MAP001", format!("a tensor map cannot be encoded: {what}"));
         self.check(params.len()).map_err(encode_error)?;

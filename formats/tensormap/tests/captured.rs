@@ -74,8 +74,8 @@ fn maps_of_a_folder_round_trip() {
         let path = entry.unwrap().path();
         let bytes = std::fs::read(&path).unwrap();
         for (index, map) in bytes.chunks_exact(BYTES).enumerate() {
-            let word = |at: usize| u64::from_le_bytes(map[8 * at..8 * at + 8].try_into().unwrap());
-            assert!((WORDS..2 * WORDS).all(|at| word(at) == 0));
+            let word = |word_index: usize| u64::from_le_bytes(map[8 * word_index..8 * word_index + 8].try_into().unwrap());
+            assert!((WORDS..2 * WORDS).all(|word_index| word(word_index) == 0));
             check_round_trip(std::array::from_fn(word), &format!("map {index} of {}", path.display()));
             count += 1;
         }

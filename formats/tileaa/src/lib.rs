@@ -5,7 +5,7 @@
 //! per function holds facts about values (divisibility, bounds, contiguity), which [`Facts::derive`](facts::Facts::derive)
 //! re-derives. The format has no layouts, threads or hardware atoms, and does not depend on the target.
 //!
-//! `tile-lower-aa` writes the format and `tile-lower-as` reads it; `tile-run` executes it.
+//! `tile-lower-aa` writes the format. `tile-lower-as` reads the format, and `tile-run` executes files of the format.
 //!
 //! ```text
 //! func "scale"(%0: ptr<f32>, %1: i32) (kernel: (params: [])) @1 {

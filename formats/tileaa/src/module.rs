@@ -32,7 +32,7 @@ pub struct FunctionAttrs {
     pub facts: Vec<ValueFacts>,
 }
 
-/// The hints of the program's author for a kernel.
+/// The hints of the program's author for a kernel on one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hint {
     /// The name of a target, or `default` for all other targets.
@@ -97,11 +97,11 @@ impl Payload for Module {
         let mut reader = Reader::new(source);
         let mut module = Module::default();
         while !reader.at_end() {
-            if reader.eat("global") {
+            if reader.accept("global") {
                 module.globals.push(reader.value()?);
             } else {
                 let mut function: Function = read_function(&mut reader, &envelope.debug)?;
-                while reader.eat("fact") {
+                while reader.accept("fact") {
                     function.attrs.facts.push(reader.value()?);
                 }
                 module.functions.push(compact_with_facts(function));

@@ -8,16 +8,19 @@ use core_dialect::memory::{AtomicMode, MulticastReduction, MulticastWrite};
 use core_dialect::rules::CoreDialectOp;
 use serde::{Deserialize, Serialize};
 
-/// The hints of the program's author for one access, on a target or on all other targets (`default`). A pass may ignore them.
+/// The hints of the program's author for one access, on a target or on all other targets (`default`). A pass may ignore hints.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AccessHint {
+    /// The name of the target, or `default`.
     pub target: String,
+    /// Whether the access may use TMA; `None` without a hint.
     pub allow_tma: Option<bool>,
+    /// The expected latency of the access; `None` without a hint.
     pub latency: Option<u32>,
 }
 
 impl AccessHint {
-    /// The value that `field` reads from the hint for this target, or else from the default hint.
+    /// The value that `field` returns for the hint of this target, or else for the default hint. `None` if neither has a value.
     pub fn value_for<T>(hints: &[AccessHint], target: Target, field: impl Fn(&AccessHint) -> Option<T>) -> Option<T> {
         let from_hint = |name: &str| hints.iter().find(|hint| hint.target == name).and_then(&field);
         from_hint(target.name).or_else(|| from_hint("default"))
@@ -38,12 +41,12 @@ base::ops! {
         LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, hints: Vec<AccessHint> },
         /// Stores the tile of a view at an index, except the elements outside the memref. Result: token.
         StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, hints: Vec<AccessHint> },
-        /// Combines the tile into memory atomically, element by element. Result: token.
+        /// Combines each element of the tile atomically with the element in memory. Result: token.
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode },
-        /// Loads through multicast pointers: combines, element by element, the copies of all devices. Elements outside the memref
+        /// Loads through multicast pointers: combines, for each element, its copies on all devices. Elements outside the memref
         /// have the value of the view's padding. Results: tile, token.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction },
-        /// Writes the tile to the memory of each device, or combines it there. Result: token.
+        /// Writes the tile to the memory of each device, or combines the tile with this memory. Result: token.
         MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite },
         /// Loads an element through each pointer. Where the mask is false, the element is `other`, or unspecified without `other`.
         /// Results: tile, token.
@@ -74,7 +77,7 @@ base::ops! {
 }
 
 impl Op {
-    /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
+    /// Returns whether a pass can move or repeat the op freely, and remove it if nothing uses its results.
     pub fn is_pure(&self) -> bool {
         match self {
             Op::Core(core) => core.is_pure(),
@@ -83,7 +86,7 @@ impl Op {
         }
     }
 
-    /// The values that a terminator forwards to its target.
+    /// The values that a terminator forwards to its target; `None` for `return` and for other ops.
     pub fn forwarded_values(&self) -> Option<&[Value]> {
         match self {
             Op::Core(Core::Yield { values } | Core::Continue { values } | Core::Break { values }) => Some(values),

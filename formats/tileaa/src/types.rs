@@ -30,7 +30,7 @@ impl Type {
     pub fn as_scalar(&self) -> Option<numerics::Scalar> {
         self.tile().filter(|(_, shape)| shape.is_empty()).and_then(|(elem, _)| elem.scalar())
     }
-    /// The element type and the shape of a tile.
+    /// The element type and the shape of a tile; `None` for other types.
     pub fn tile(&self) -> Option<(Elem, &Shape)> {
         match self {
             Type::Tile { elem, shape } => Some((*elem, shape)),

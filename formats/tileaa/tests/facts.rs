@@ -17,7 +17,7 @@ fn last_value(function: &Function) -> Value {
     ops.flat_map(|op| op.results.first()).next().copied().unwrap()
 }
 
-/// The facts along a dimension, from three lengths.
+/// The facts along a dimension with this contiguity, divisibility and constancy.
 fn axis(contiguity: u64, divisibility: u64, constancy: u64) -> AxisInfo {
     AxisInfo { contiguity, divisibility, constancy }
 }

@@ -85,7 +85,7 @@ fn ids_must_be_in_program_order() {
     file.write(base::envelope::Form::Binary).unwrap();
 }
 
-/// A table may claim less than the analysis derives, never more.
+/// A table of facts in a file may claim less than the analysis derives. The verifier rejects a table that claims more.
 #[test]
 fn the_verifier_derives_facts_again() {
     let text = |fact: &str| {

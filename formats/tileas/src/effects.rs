@@ -28,7 +28,7 @@ pub struct Effects<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferAccess {
     pub buffer: Buffer,
-    /// The stage index; `None` for a buffer with one stage.
+    /// The scalar that holds the stage number; `None` for a buffer with one stage.
     pub stage: Option<Value>,
     pub access_kind: AccessKind,
     /// The proxy through which the op accesses memory.
@@ -46,7 +46,7 @@ pub enum AccessKind {
     Fills,
     /// Writes part of the accessed memory, or writes values that depend on the old content.
     Changes,
-    /// Writes all of the accessed memory if the scalar is true. Otherwise changes it, depending on the old content.
+    /// If the scalar is true, writes all of the accessed memory. If it is false, changes the memory, depending on the old content.
     WritesIf(Value),
 }
 
@@ -109,7 +109,7 @@ pub enum Synchronises {
 #[derive(Clone, Copy, Debug)]
 pub struct GlobalAccess<'a> {
     pub access_kind: AccessKind,
-    /// The accessed view, or the tile of pointers.
+    /// The view that the op accesses, or the tile of pointers through which it accesses memory.
     pub base: Value,
     /// The index of the tile in the view; empty for pointers.
     pub index: &'a [Value],
@@ -138,14 +138,14 @@ impl AccessKind {
     pub fn writes(self) -> bool {
         self != AccessKind::Reads
     }
-    /// Returns whether the access depends, or may depend, on the old content.
+    /// Returns whether the access may depend on the content of the memory before the access.
     pub fn needs_content(self) -> bool {
         !matches!(self, AccessKind::Writes | AccessKind::Fills)
     }
 }
 
 impl Effects<'_> {
-    /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
+    /// Returns whether a pass can move or repeat the op freely, and remove it if nothing uses its results.
     pub fn is_pure(&self) -> bool {
         self.buffers.is_empty() && self.global.is_none() && self.synchronises.is_none() && self.core_effect == Effect::Nothing
     }
@@ -156,13 +156,13 @@ impl Effects<'_> {
         self.global.is_some_and(|access| access.one_thread_per_element) || self.core_effect == Effect::Allocates
     }
 
-    /// The buffer that the op fills by TMA, if it does.
+    /// The buffer that the op fills by TMA; `None` if it fills none.
     pub fn filled_by_tma(&self) -> Option<Buffer> {
         let fills = |access: &&BufferAccess| access.proxy == Proxy::Tma && access.access_kind.writes();
         self.buffers.iter().find(fills).map(|access| access.buffer)
     }
 
-    /// The buffer that the op fills by an asynchronous copy (`cp.async` or TMA), if it does.
+    /// The buffer that the op fills by an asynchronous copy (`cp.async` or TMA); `None` if it fills none.
     pub fn copied_to(&self) -> Option<Buffer> {
         let copied = |access: &&BufferAccess| matches!(access.proxy, Proxy::Copies | Proxy::Tma) && access.access_kind.writes();
         self.buffers.iter().find(copied).map(|access| access.buffer)
@@ -180,7 +180,7 @@ pub mod constructors {
     use super::*;
 
     /// An access of any kind to a buffer.
-    pub fn touches<'a>(buffer: &Buffer, stage: &Option<Value>, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
+    pub fn accesses<'a>(buffer: &Buffer, stage: &Option<Value>, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
         buffer_effects(*buffer, *stage, access_kind, proxy)
     }
     /// No effect besides the computation of results from operands.
@@ -204,7 +204,7 @@ pub mod constructors {
     }
 
     /// An access to a tile of a view.
-    pub fn at_view<'a>(
+    pub fn accesses_view<'a>(
         access_kind: AccessKind,
         view: &Value,
         index: &'a [Value],
@@ -223,7 +223,7 @@ pub mod constructors {
         })
     }
     /// An access through pointers.
-    pub fn at_pointers<'a>(
+    pub fn accesses_pointers<'a>(
         access_kind: AccessKind,
         ptr: &Value,
         moved_tile: MovedTile,
@@ -242,8 +242,8 @@ pub mod constructors {
     }
 
     impl<'a> Effects<'a> {
-        /// The accesses of both effects. The other fields are those of `self`.
-        pub(crate) fn and(mut self, other: Effects<'a>) -> Effects<'a> {
+        /// Adds the memory accesses of `other`. All other fields remain those of `self`.
+        pub(crate) fn with_accesses_of(mut self, other: Effects<'a>) -> Effects<'a> {
             self.buffers.extend(other.buffers);
             self.global = self.global.or(other.global);
             self
@@ -254,7 +254,7 @@ pub mod constructors {
             self
         }
         /// The same effects, with another point of completion.
-        pub(crate) fn completing(self, completes: Completes) -> Effects<'a> {
+        pub(crate) fn with_completion(self, completes: Completes) -> Effects<'a> {
             Effects { completes, ..self }
         }
     }

@@ -55,7 +55,7 @@ impl Layout {
     pub fn warps(&self) -> usize {
         1 << self.warp.len()
     }
-    /// The number of the element that a register holds.
+    /// The number of the element that a register of a thread holds. The thread is given by its lane and warp.
     pub fn element(&self, register: usize, lane: usize, warp: usize) -> usize {
         (xor_of_bases(&self.register, register as u32)
             ^ xor_of_bases(&self.lane, lane as u32)
@@ -67,8 +67,8 @@ impl Layout {
         self.register.iter().chain(&self.lane).chain(&self.warp).copied()
     }
 
-    /// Checks that the layout covers a tile of `1 << bits` elements. Every element is present, and no basis is outside. Only zero
-    /// bases of lanes and warps make copies of elements.
+    /// Checks that the layout covers a tile of `1 << bits` elements: every element is in some register, and no basis is outside the
+    /// tile. Only zero bases of lane and warp bits may replicate elements.
     pub fn covers(&self, bits: u32) -> Result<(), String> {
         if let Some(basis) = self.bases().find(|basis| u64::from(*basis) >> bits != 0) {
             return Err(format!("basis {basis} lies outside a tile of {} elements", 1u64 << bits));
@@ -111,9 +111,9 @@ impl Layout {
         self.map(|basis| (0..result.len()).filter(|&d| operand[d] != 1).map(|d| from.coordinate(basis, d) << to.shift[d]).sum())
     }
 
-    /// For each register of this layout, a register of `from` in the same thread. If the register holds `element`, the register of
-    /// `from` holds `f(element)`. The conversion then only renames registers. `None` if a thread does not hold an element that it
-    /// needs, or if threads would have to read different registers.
+    /// The register renaming that converts `from` to this layout: for each register, the register of `from` in the same thread that
+    /// supplies its element. If a register of this layout holds `element`, its source holds `f(element)`. `None` if a thread does
+    /// not hold an element that it needs, or if threads would have to read different registers.
     pub fn renaming(&self, from: &Layout, f: impl Fn(u32) -> u32) -> Option<Vec<usize>> {
         let same_threads =
             |to: &[u32], from: &[u32]| to.len() == from.len() && to.iter().zip(from).all(|(to, from)| f(*to) == *from);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn solve_inverts_apply() {
+    fn solve_inverts_xor_of_bases() {
         let bases = [3, 6, 8, 1];
         for number in 0..16 {
             assert_eq!(solve(&bases, xor_of_bases(&bases, number)), Some(number as usize));

@@ -5,7 +5,8 @@
 //! counts, barriers and phases. *Sequential execution*: all threads of the CTA execute an op before the next op starts.
 //! `tile-sched` determines where this rule needs a barrier.
 //!
-//! `tile-lower-as` writes the format and `tile-sched` reads it; `tile-run` executes it, distributed over the threads.
+//! `tile-lower-as` writes the format. `tile-sched` reads the format, and `tile-run` executes files of the format, distributed over
+//! the threads.
 
 pub mod atoms;
 pub mod budget;

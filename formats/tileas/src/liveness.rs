@@ -36,8 +36,8 @@ impl LiveRange {
     }
 }
 
-/// The buffers that are multi-stage buffers even if no copy prefetches: those that asynchronous copies fill in a loop or branch
-/// with TMA copies. Reason: TMA copies fill pipeline stages.
+/// The buffers that have stages of a pipeline even if no copy is a prefetch. Asynchronous copies fill these buffers in the block of
+/// a loop or branch that also contains TMA copies. Reason: TMA copies fill pipeline stages.
 pub fn min_staged_buffers<O: Operation, T>(
     body: &Body<O, T>,
     region: Region,
@@ -107,8 +107,8 @@ impl<O: Operation, T> Walk<'_, O, T> {
                 continue;
             }
             inner.iter().for_each(|inner| self.walk_region(*inner));
-            // A buffer that is live before a loop and used in it stays live to the end of the loop. Reason: the next iteration uses
-            // it again.
+            // A buffer that is live before a loop and used in the loop stays live to the end of the loop. Reason: the next
+            // iteration uses the buffer again.
             for live_range in self.liveness.values_mut().filter(|live_range| live_range.last > start && live_range.first < start) {
                 live_range.last = self.position;
             }

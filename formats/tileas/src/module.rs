@@ -130,9 +130,9 @@ impl Payload for Module {
         let mut reader = Reader::new(source);
         let mut module = Module::default();
         while !reader.at_end() {
-            if reader.eat("layout") {
+            if reader.accept("layout") {
                 parse_layout(&mut reader, &mut module.layouts)?;
-            } else if reader.eat("global") {
+            } else if reader.accept("global") {
                 module.globals.push(reader.value()?);
             } else {
                 let function: Function = read_function(&mut reader, &envelope.debug)?;
@@ -151,7 +151,7 @@ pub fn print_layouts(layouts: &Arena<LayoutId, Layout>) -> Vec<String> {
 /// Parses a row of the layout table after the word `layout`, and adds it to the table.
 pub fn parse_layout(reader: &mut Reader<'_>, layouts: &mut Arena<LayoutId, Layout>) -> Result<()> {
     let next_id = LayoutId(layouts.len() as u32);
-    if !reader.eat(&next_id.to_string()) {
+    if !reader.accept(&next_id.to_string()) {
         return Err(reader.error(format!("the layouts are numbered in order, and the next is {next_id}")));
     }
     reader.expect("=")?;

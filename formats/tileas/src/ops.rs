@@ -2,7 +2,7 @@
 
 use crate::atoms::MmaAtom;
 use crate::atoms::tensor_memory::LaneMove;
-use crate::effects::constructors::{at_pointers, at_view, changes, computes, fills, reads, touches, writes};
+use crate::effects::constructors::{accesses, accesses_pointers, accesses_view, changes, computes, fills, reads, writes};
 use crate::effects::{AccessKind, Completes, Effects, MovedTile, Proxy};
 use crate::layout::LayoutId;
 use base::ir::Dense;
@@ -35,8 +35,8 @@ pub enum CopyAtom {
     Matrix { trans: bool },
     /// `cp.async` of `bytes` bytes, from global to shared memory.
     Async { bytes: u32 },
-    /// `ldmatrix` of bytes: sixteen lanes supply the addresses of the sixteen rows of each 16-byte-wide matrix, which is
-    /// transposed.
+    /// `ldmatrix` of bytes: sixteen lanes supply the addresses of the sixteen rows of each 16-byte-wide matrix. The instruction
+    /// transposes the matrix.
     ByteMatrix,
 }
 
@@ -79,7 +79,7 @@ impl MmaOperand {
     fn access_effects<'a>(&self, access_kind: AccessKind, proxy: Proxy) -> Effects<'a> {
         match self {
             MmaOperand::Registers(_) => computes(),
-            MmaOperand::Memory { buffer, stage, .. } => touches(buffer, stage, access_kind, proxy),
+            MmaOperand::Memory { buffer, stage, .. } => accesses(buffer, stage, access_kind, proxy),
         }
     }
 }
@@ -129,7 +129,7 @@ fn scale_effects<'a>(scales: &Option<MmaOperand>, proxy: Proxy) -> Effects<'a> {
 /// The maximum latency hint of a copy, as in Tile IR's optimization hints; the minimum is 1.
 pub const MAX_LATENCY: u32 = 10;
 
-/// The instructions of a conversion between two register layouts.
+/// How a conversion between two register layouts moves elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Route {
@@ -147,53 +147,54 @@ base::ops! {
         /// The coordinate of each element along `dim`.
         Coordinate "coordinate" { dim: u32 }
             = computes(),
-        /// The same elements in the result's layout.
+        /// The elements of `x`, in the layout of the result's type.
         ConvertLayout "convert_layout" { x: Value, route: Route }
             = computes(),
 
-        /// As in `.aa`, by an atom. In `.sched`, a `versioned` access has two versions. One checks the bounds of each vector. The
-        /// other has no checks, and executes if the tile is fully inside. Results: tile, token.
+        /// Loads a tile of a view, as in `.aa`, by an atom. In `.sched`, a `versioned` access has two versions. One version checks
+        /// the bounds of each vector. The other has no checks, and executes if the tile is fully within the view. Results: tile,
+        /// token.
         LoadView "load_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom, versioned: bool }
-            = at_view(AccessKind::Reads, view, index, MovedTile::Result, token, order),
-        /// As in `.aa`, by an atom. `versioned` is as for `load_view`. Result: token.
+            = accesses_view(AccessKind::Reads, view, index, MovedTile::Result, token, order),
+        /// Stores a tile to a tile of a view, as in `.aa`, by an atom. `versioned` is as for `load_view`. Result: token.
         StoreView "store_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, atom: CopyAtom, versioned: bool }
-            = at_view(AccessKind::Writes, view, index, MovedTile::Operand(*tile), token, order),
+            = accesses_view(AccessKind::Writes, view, index, MovedTile::Operand(*tile), token, order),
         /// Copies a tile of a view into a buffer by `cp.async`. Each thread copies the elements that `layout` assigns to it, in
         /// vectors of the atom's bytes. The lowest registers of the layout are the elements of a vector. Elements outside become
         /// zero. `whole` promises that no vector crosses a bound. `latency` is the author's hint on the memory latency, from 1 to
         /// 10. In `.as`, the copy is complete when the op ends. Result: token.
         CopyView "copy_view" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, whole: bool, buffer: Buffer, stage: Option<Value>, layout: LayoutId, latency: Option<u32>, atom: CopyAtom, versioned: bool }
-            = at_view(AccessKind::Reads, view, index, MovedTile::Buffer, token, order).and(writes(buffer, stage, Proxy::Copies)).completing(Completes::WithItsCopies),
+            = accesses_view(AccessKind::Reads, view, index, MovedTile::Buffer, token, order).with_accesses_of(writes(buffer, stage, Proxy::Copies)).with_completion(Completes::WithItsCopies),
         /// Copies elements through pointers into a buffer by `cp.async`. The layout of the pointers assigns elements to threads.
         /// Where the mask is false, the copy writes zeros. `latency` and the completion are as for `copy_view`. Result: token.
         Copy "copy" { ptr: Value, mask: Option<Value>, token: Option<Value>, order: Order, buffer: Buffer, stage: Option<Value>, latency: Option<u32>, atom: CopyAtom }
-            = at_pointers(AccessKind::Reads, ptr, MovedTile::Buffer, token, order).and(writes(buffer, stage, Proxy::Copies)).completing(Completes::WithItsCopies),
+            = accesses_pointers(AccessKind::Reads, ptr, MovedTile::Buffer, token, order).with_accesses_of(writes(buffer, stage, Proxy::Copies)).with_completion(Completes::WithItsCopies),
         /// Copies a tile of a view to a buffer through a tensor map. One thread issues the TMA copies. Elements outside become
         /// zero. In `.as`, the copy is complete when the op ends. Result: token.
         TmaLoad "tma_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, stage: Option<Value>, latency: Option<u32>, map: MapId }
-            = at_view(AccessKind::Reads, view, index, MovedTile::Buffer, token, order).and(writes(buffer, stage, Proxy::Tma)).completing(Completes::WithItsStage),
-        /// As in `.aa`. `versioned` is as for `load_view`. Result: token.
+            = accesses_view(AccessKind::Reads, view, index, MovedTile::Buffer, token, order).with_accesses_of(writes(buffer, stage, Proxy::Tma)).with_completion(Completes::WithItsStage),
+        /// Reduces a tile into a tile of a view, as in `.aa`. `versioned` is as for `load_view`. Result: token.
         ReduceView "reduce_view" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, mode: AtomicMode, versioned: bool }
-            = at_view(AccessKind::Changes, view, index, MovedTile::Operand(*tile), token, order),
-        /// As in `.aa`. `multimem` instructions access 32-bit words, so threads access 16-bit elements in pairs of neighbours.
-        /// Results: tile, token.
+            = accesses_view(AccessKind::Changes, view, index, MovedTile::Operand(*tile), token, order),
+        /// Loads the reduction of a tile over all devices of a multicast view, as in `.aa`. `multimem` instructions access 32-bit
+        /// words, so threads access 16-bit elements in pairs of neighbours. Results: tile, token.
         MulticastLoad "multicast_load" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, reduction: MulticastReduction, atom: CopyAtom }
-            = at_view(AccessKind::Reads, view, index, MovedTile::Result, token, order).with_one_thread_per_element(),
-        /// As in `.aa`, in the vectors of `multicast_load`. Result: token.
+            = accesses_view(AccessKind::Reads, view, index, MovedTile::Result, token, order).with_one_thread_per_element(),
+        /// Stores a tile to all devices of a multicast view, as in `.aa`, in the vectors of `multicast_load`. Result: token.
         MulticastStore "multicast_store" { tile: Value, view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, write: MulticastWrite, atom: CopyAtom }
-            = at_view(AccessKind::Changes, view, index, MovedTile::Operand(*tile), token, order),
-        /// As in `.aa`, by an atom. Results: tile, token.
+            = accesses_view(AccessKind::Changes, view, index, MovedTile::Operand(*tile), token, order),
+        /// Loads a tile through a tile of pointers, as in `.aa`, by an atom. Results: tile, token.
         Load "load" { ptr: Value, mask: Option<Value>, other: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom }
-            = at_pointers(AccessKind::Reads, ptr, MovedTile::Result, token, order),
-        /// As in `.aa`, by an atom. Result: token.
+            = accesses_pointers(AccessKind::Reads, ptr, MovedTile::Result, token, order),
+        /// Stores a tile through a tile of pointers, as in `.aa`, by an atom. Result: token.
         Store "store" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, atom: CopyAtom }
-            = at_pointers(AccessKind::Writes, ptr, MovedTile::Operand(*value), token, order),
-        /// As in `.aa`. Results: the old elements, token.
+            = accesses_pointers(AccessKind::Writes, ptr, MovedTile::Operand(*value), token, order),
+        /// Reads, modifies and writes each element atomically, as in `.aa`. Results: the old elements, token.
         AtomicRmw "atomic_rmw" { ptr: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order, mode: AtomicMode }
-            = at_pointers(AccessKind::Changes, ptr, MovedTile::Operand(*value), token, order),
-        /// As in `.aa`. Results: the old elements, token.
+            = accesses_pointers(AccessKind::Changes, ptr, MovedTile::Operand(*value), token, order),
+        /// Compares and swaps each element atomically, as in `.aa`. Results: the old elements, token.
         AtomicCas "atomic_cas" { ptr: Value, compare: Value, value: Value, mask: Option<Value>, token: Option<Value>, order: Order }
-            = at_pointers(AccessKind::Changes, ptr, MovedTile::Operand(*value), token, order),
+            = accesses_pointers(AccessKind::Changes, ptr, MovedTile::Operand(*value), token, order),
 
         /// Stores a tile to a buffer, each element at its offset in the buffer's layout.
         SharedStore "shared_store" { x: Value, buffer: Buffer, stage: Option<Value>, atom: CopyAtom }
@@ -215,8 +216,9 @@ base::ops! {
         /// body takes for each operand a left and a right value. The left value is from the lower registers.
         ReduceRegisters "reduce_registers" { operands: Vec<Value>, dim: u32, body: Region }
             = computes(),
-        /// Combines the values of the lanes that differ only along `dim`. It first combines lanes that differ in the highest bit of
-        /// the lane number. The left value is that of the lower lane. All these lanes receive the result.
+        /// Combines the values of the lanes of a warp whose elements differ only along `dim`. The first step combines lanes that
+        /// differ in the highest bit of the lane number. The left value is that of the lower lane. All these lanes receive the
+        /// result.
         ReduceLanes "reduce_lanes" { operands: Vec<Value>, dim: u32, body: Region }
             = computes(),
         /// The inclusive prefix scan along `dim`, from the end if `reverse`. The dimension occupies registers and lanes only, its
@@ -233,8 +235,8 @@ base::ops! {
         /// op may change the operands. In a program with waits, an MMA in tensor memory is complete after a wait for the pipeline
         /// stage to which its role committed it.
         Mma "mma" { in_flight: bool, lhs: MmaOperand, rhs: MmaOperand, acc: MmaOperand, zero_init: Option<Value>, lhs_scale: Option<MmaOperand>, rhs_scale: Option<MmaOperand>, signed_lhs: bool, signed_rhs: bool, atom: MmaAtom }
-            = lhs.read_effects(mma_proxy(atom)).and(rhs.read_effects(mma_proxy(atom))).and(scale_effects(lhs_scale, mma_proxy(atom))).and(scale_effects(rhs_scale, mma_proxy(atom)))
-                .and(acc.access_effects(accumulator_access(zero_init), mma_proxy(atom))).completing(mma_completion(atom, *in_flight)),
+            = lhs.read_effects(mma_proxy(atom)).with_accesses_of(rhs.read_effects(mma_proxy(atom))).with_accesses_of(scale_effects(lhs_scale, mma_proxy(atom))).with_accesses_of(scale_effects(rhs_scale, mma_proxy(atom)))
+                .with_accesses_of(acc.access_effects(accumulator_access(zero_init), mma_proxy(atom))).with_completion(mma_completion(atom, *in_flight)),
         /// Loads a slice of a buffer in tensor memory. From each row, it loads as many elements as a row of the result has, from
         /// element `from` on.
         TmemLoad "tmem_load" { buffer: Buffer, stage: Option<Value>, from: u32, atom: LaneMove }
@@ -246,18 +248,18 @@ base::ops! {
         /// counts as zero, and the op writes zeros. The threads hold the factors as if they loaded the full buffer with the atom.
         /// The op need not access rows with factor 1.
         TmemScale "tmem_scale" { by: Value, buffer: Buffer, stage: Option<Value>, zero_init: Value, atom: LaneMove }
-            = touches(buffer, stage, AccessKind::WritesIf(*zero_init), Proxy::Generic),
+            = accesses(buffer, stage, AccessKind::WritesIf(*zero_init), Proxy::Generic),
         /// Stores a buffer to a tile of a view through a tensor map; with a `mode`, reduces it into memory. One thread issues the
         /// TMA copies, which skip elements outside. When the op is complete, the buffer has been read, but the data may not be in
         /// memory yet: later accesses of the kernel need not see it. In `.sched`, `waits` delays the store until all earlier TMA
         /// stores are complete. Result: token.
         TmaStore "tma_store" { view: Value, index: Vec<Value>, token: Option<Value>, order: Order, in_bounds: Vec<bool>, buffer: Buffer, stage: Option<Value>, map: MapId, mode: Option<AtomicMode>, waits: bool }
-            = at_view(mode.map_or(AccessKind::Writes, |_| AccessKind::Changes), view, index, MovedTile::Buffer, token, order).and(reads(buffer, stage, Proxy::Tma)),
+            = accesses_view(mode.map_or(AccessKind::Writes, |_| AccessKind::Changes), view, index, MovedTile::Buffer, token, order).with_accesses_of(reads(buffer, stage, Proxy::Tma)),
     }
 }
 
 impl Op {
-    /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
+    /// Returns whether a pass can move or repeat the op freely, and remove it if nothing uses its results.
     pub fn is_pure(&self) -> bool {
         self.effects().is_pure()
     }
@@ -302,7 +304,7 @@ impl Op {
         }
     }
 
-    /// The left and right operand of an MMA, if both are in registers. `None` for other ops.
+    /// The left and right operand of an MMA, if both are in registers. Otherwise `None`.
     pub fn fragments(&self) -> Option<[Value; 2]> {
         match self {
             Op::Mma { lhs, rhs, .. } => Some([lhs.registers()?, rhs.registers()?]),

@@ -38,8 +38,9 @@ impl PingPong {
     }
 }
 
-/// The two components of a function's ops, or the reason why the function does not have two. `is_left_out` returns whether another
-/// role executes an op. `is_shared` returns whether each component executes an op.
+/// The two components of a function's ops. The error is the reason why the function does not have two. `is_left_out` returns
+/// whether a warp role other than the two compute roles executes an op. `is_shared` returns whether both compute roles execute an
+/// op.
 pub fn ping_pong<O: TileAsOp>(
     body: &Body<O, Type>,
     region: Region,
@@ -73,7 +74,7 @@ pub fn ping_pong<O: TileAsOp>(
         }
     };
     let components = components(body, region, effects_of);
-    let components_of = |ops: Vec<OpId>| ops.into_iter().filter_map(|op| components.of(op)).collect::<BTreeSet<usize>>();
+    let components_of = |ops: Vec<OpId>| ops.into_iter().filter_map(|op| components.component_of(op)).collect::<BTreeSet<usize>>();
     // A component without computation between MMAs has nothing to overlap with the MMAs of the other component.
     let with_loads = components_of(tmem_loads);
     let with_stores = components_of(find_in_loops(|op| matches!(op, Op::TmemStore { .. })));
@@ -82,14 +83,15 @@ pub fn ping_pong<O: TileAsOp>(
         return Err("the computation between one MMA and the next is not independent of all other computation");
     }
     let second = with_loads.last().copied();
-    let second_ops = ops.iter().filter(|op| components.of(**op) == second);
+    let second_ops = ops.iter().filter(|op| components.component_of(**op) == second);
     let second_accumulators = second_ops.filter_map(|op| tmem_accumulator(body.ops[*op].kind.tileas_op()?)).collect();
-    let component_ops = ops.iter().filter_map(|op| Some((*op, usize::from(Some(components.of(*op)?) == second)))).collect();
+    let component_ops =
+        ops.iter().filter_map(|op| Some((*op, usize::from(Some(components.component_of(*op)?) == second)))).collect();
     let buffers = buffer_components(body, &ops, buffers, &components, second);
     Ok(PingPong { ops: component_ops, second_accumulators, buffers })
 }
 
-/// The accumulator in tensor memory that an MMA updates.
+/// The accumulator in tensor memory that an MMA updates; `None` for other ops.
 pub fn tmem_accumulator(op: &Op) -> Option<Buffer> {
     match op {
         Op::Mma { acc, atom: MmaAtom::Tensor(_), .. } => acc.buffer(),
@@ -110,7 +112,7 @@ fn buffer_components<O: TileAsOp>(
         let kind = &body.ops[*op].kind;
         // One role issues the TMA stores of both components, and signals their completion.
         if !matches!(kind.tileas_op(), Some(Op::TmaStore { .. })) {
-            let component = components.of(*op).map(|component| usize::from(Some(component) == second));
+            let component = components.component_of(*op).map(|component| usize::from(Some(component) == second));
             let effects = kind.effects().unwrap_or_default();
             effects.buffers.iter().for_each(|access| _ = users.entry(access.buffer).or_default().insert(component));
         }

@@ -5,6 +5,7 @@ use crate::layout::{Layout, Strides};
 use core_dialect::core_ops::Core;
 
 /// The map from an element number of the result to the element number of the operand, for `permute`, `broadcast` and `reshape`.
+/// `from` and `to` are the shapes of the operand and the result.
 pub fn source_element<'a>(core: &'a Core, from: &'a [u32], to: &'a [u32]) -> impl Fn(u32) -> u32 + 'a {
     let (operand, result) = (Strides::for_shape(from), Strides::for_shape(to));
     move |element| match core {

@@ -1,4 +1,4 @@
-//! Tests that the verifier of `.as` rejects violations of its rules (V-AS) with a message.
+//! Tests that the verifier of `.as` rejects violations of its rules with a message.
 
 use base::File;
 use tileas::Module;
@@ -11,7 +11,7 @@ fn verdict(text: &str) -> String {
     }
 }
 
-/// Each case replaces the first match of a text in the sample, and has a part of the expected message.
+/// Each case has a text, its replacement in the sample (of the first match), and a part of the expected message.
 #[test]
 fn an_edited_mma_loop_is_rejected() {
     let sample = include_str!("sample.as");
@@ -107,7 +107,7 @@ fn a_value_of_one_thread_goes_through_a_buffer() {
     assert_eq!(verdict(&alone), "accepted");
 }
 
-/// Like `an_edited_mma_loop_is_rejected`, for a loop with TMA loads.
+/// The verifier rejects edits of a loop with TMA loads. The cases are as in `an_edited_mma_loop_is_rejected`.
 #[test]
 fn edited_tma_copies_are_rejected() {
     let sample = include_str!("tma.as");
@@ -149,7 +149,7 @@ fn edited_tma_copies_are_rejected() {
     }
 }
 
-/// As `an_edited_mma_loop_is_rejected`, for an MMA in tensor memory.
+/// The verifier rejects edits of an MMA in tensor memory. The cases are as in `an_edited_mma_loop_is_rejected`.
 #[test]
 fn an_edited_mma_in_tensor_memory_is_rejected() {
     let sample = include_str!("tensor.as");

@@ -75,7 +75,8 @@ pub fn check_tensor_view(shape: &[i64], strides: &[i64]) -> Check {
     Ok(())
 }
 
-/// Checks a partition, strided or gather/scatter view. Its tensor view is in `types` and valid.
+/// Checks a partition, strided or gather/scatter view. The type of its tensor view is in `types` and must be valid. Other types are
+/// accepted.
 pub fn check_view(types: &Arena<TypeId, Type>, ty: &Type) -> Check {
     let Some((tile_shape, tensor)) = ty.tile_view() else { return Ok(()) };
     let Type::TensorView { element, shape: tensor_shape, .. } = &types[tensor] else {

@@ -3,7 +3,7 @@
 use crate::types::{Element, Type};
 use numerics::Scalar::{self, *};
 
-/// A set of types. `summary` is its name in NVIDIA's messages, and `holds` tests whether a type is in it.
+/// A set of types. `summary` is the name of the set in NVIDIA's messages, and `holds` tests whether a type is in the set.
 #[derive(Debug)]
 pub struct Constraint {
     pub summary: &'static str,

@@ -13,7 +13,7 @@ use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldShape {
     Operand,
-    /// Present if its bit in the flags word is set, or if the operand count includes it.
+    /// Present if the field's bit in the flags word is set, or if the operand count includes the field.
     OptionalOperand,
     Operands,
     /// A bit of the flags word.
@@ -105,7 +105,7 @@ pub trait Field: Sized {
     const SHAPE: FieldShape;
     /// Returns the value of the field.
     fn get(&self) -> FieldRef<'_>;
-    /// Returns `None` if the value has another shape or is out of range.
+    /// Converts a value to the field type. `None` if the value has another shape or is out of range.
     fn from_value(value: FieldValue) -> Option<Self>;
     fn for_each_operand(&self, _: &mut dyn FnMut(Value)) {}
     fn for_each_operand_mut(&mut self, _: &mut dyn FnMut(&mut Value)) {}

@@ -33,7 +33,7 @@ pub enum TypeKind {
     None,
 }
 
-/// A row of [`TYPES`].
+/// A row of [`TYPES`]: a kind of type, and the versions that have it.
 #[derive(Debug)]
 pub struct TypeRow {
     /// The tag of the type's record in the bytecode.
@@ -138,7 +138,7 @@ pub enum AttributeKind {
     ExprConstString,
 }
 
-/// A row of [`ATTRIBUTES`].
+/// A row of [`ATTRIBUTES`]: a kind of attribute, and the versions that have it.
 #[derive(Debug)]
 pub struct AttributeRow {
     /// The tag of the attribute in the bytecode.

@@ -16,7 +16,7 @@ pub fn open(bytes: &[u8], name: &str, producer: &str) -> Result<File<Module>> {
     open_with(bytes, name, producer, Features::default())
 }
 
-/// As [`open`]. Bytecode may contain the preview content that `features` enables.
+/// Does the same as [`open`]. Bytecode may contain the preview content that `features` enables.
 pub fn open_with(bytes: &[u8], name: &str, producer: &str, features: Features) -> Result<File<Module>> {
     match sniff(bytes) {
         Sniffed::Stage { .. } => File::read(bytes, name),
@@ -48,7 +48,8 @@ fn with_envelope(program: bytecode::DecodedProgram, bytes: &[u8], producer: &str
     File { envelope, payload: program.module }
 }
 
-/// Describes the actual kind of a file without the bytecode magic number, for a diagnostic.
+/// Describes the actual kind of a file that is not bytecode, for a diagnostic. `None` if the file begins with the magic number of
+/// bytecode.
 fn actual_kind(bytes: &[u8]) -> Option<String> {
     if bytes.starts_with(&bytecode::MAGIC) {
         return None;

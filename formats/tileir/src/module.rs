@@ -17,7 +17,7 @@ pub struct Module {
     pub version: Version,
     /// Whether the header of the bytecode signals preview content.
     pub preview: bool,
-    /// The producer's name, from the file.
+    /// The name of the program that produced the bytecode, from the file.
     pub producer: Option<StringId>,
     pub strings: Arena<StringId, String>,
     pub types: Arena<TypeId, Type>,
@@ -28,7 +28,7 @@ pub struct Module {
     pub externs: Vec<Extern>,
 }
 
-/// The little-endian elements of a constant. If all elements are equal, the data may have only one of them.
+/// The little-endian elements of a constant. If all elements are equal, the data may consist of one element.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Constant {
     pub data: Box<[u8]>,
@@ -73,7 +73,7 @@ impl Module {
     pub fn function(&self, name: &str) -> Option<&Function> {
         self.functions.iter().find(|function| self.string(function.name) == name)
     }
-    /// The global with a name, which may be another string with the same text.
+    /// The global with the name `name`. The names are compared by text, because two string ids may have the same text.
     pub fn global(&self, name: StringId) -> Option<&Global> {
         self.globals.iter().find(|global| global.name == name || self.string(global.name) == self.string(name))
     }
@@ -99,7 +99,7 @@ impl Module {
     }
 }
 
-/// The number of bytes of an element in constant data; a tf32 element has three.
+/// The number of bytes that an element occupies in constant data; a tf32 element occupies three.
 pub fn stored_bytes(scalar: Scalar) -> usize {
     if scalar == Scalar::TF32 { 3 } else { scalar.bytes() as usize }
 }

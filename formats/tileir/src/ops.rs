@@ -57,7 +57,7 @@ pub enum CountEncoding {
     CountedResults,
 }
 
-/// A result in the op table.
+/// The row of a result in the op table.
 #[derive(Debug)]
 pub struct ResultInfo {
     /// The name in this table.
@@ -69,7 +69,7 @@ pub struct ResultInfo {
     pub variadic: bool,
 }
 
-/// A field in the op table.
+/// The row of a field in the op table.
 #[derive(Debug)]
 pub struct FieldInfo {
     pub name: &'static str,
@@ -81,15 +81,15 @@ pub struct FieldInfo {
     pub constraint: &'static Constraint,
 }
 
-/// A relation between operands and results, or a condition on the enclosing op. `names` has the operands and results of a relation,
-/// or the allowed enclosing ops.
+/// A rule of the op table: a relation between operands and results, or a condition on the enclosing op. `names` has the operands
+/// and results of the relation, or the allowed enclosing ops.
 #[derive(Debug)]
-pub struct Rule {
+pub struct OpRule {
     pub kind: RuleKind,
     pub names: &'static [&'static str],
 }
 
-/// The kinds of rules. If a variant does not say otherwise, the rule is about the values in [`Rule::names`].
+/// The kinds of rules. If a variant does not say otherwise, the rule is about the values in [`OpRule::names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleKind {
     SameType,
@@ -121,17 +121,17 @@ pub struct OpInfo {
     pub count_encoding: CountEncoding,
     pub results: &'static [ResultInfo],
     pub fields: &'static [FieldInfo],
-    pub rules: &'static [Rule],
+    pub rules: &'static [OpRule],
     /// The text form after the mnemonic; see [`crate::text::format`].
     pub format: &'static str,
 }
 
 impl OpInfo {
     /// The first version in which the op has a flags word, if any.
-    pub fn flags_since(&self) -> Option<Version> {
+    pub fn first_version_with_flags(&self) -> Option<Version> {
         self.flag_fields().map(|(_, field)| field.since).min()
     }
-    /// The fields with a bit in the flags word, in bit order.
+    /// The fields with a bit in the flags word, in bit order, each with its index among all fields.
     pub fn flag_fields(&self) -> impl Iterator<Item = (usize, &'static FieldInfo)> + use<> {
         let has_operand_count = matches!(self.count_encoding, CountEncoding::Counted | CountEncoding::CountedOperands);
         let has_bit = move |field: &FieldInfo| field.shape.has_flag() && !(has_operand_count && field.shape.is_operand());
@@ -143,7 +143,7 @@ impl OpInfo {
     pub fn is_terminator(&self) -> bool {
         matches!(self.effects, Effects::Leave | Effects::Yield)
     }
-    /// The index of the field whose name in this table or in NVIDIA's messages is `name`.
+    /// The index of the field whose name in this table or in NVIDIA's messages is `name`; `None` if there is none.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field.name == name || field.wire_name == name)
     }
@@ -213,7 +213,7 @@ macro_rules! ops {
                                 since: first!($($gate,)? $since),
                                 constraint: &first!($(constraint::$constraint,)? constraint::ANY),
                             }),*],
-                            rules: &[$(Rule { kind: RuleKind::$rule, names: &[$($(stringify!($name)),*)?] }),*],
+                            rules: &[$(OpRule { kind: RuleKind::$rule, names: &[$($(stringify!($name)),*)?] }),*],
                             format: $format,
                         };
                         &INFO
@@ -250,7 +250,7 @@ macro_rules! ops {
                 }
             }
 
-            /// The value of a field in files of versions that lack the field.
+            /// The value of a field in files of versions that lack the field. `None` for a field that all versions have.
             pub fn field_default(opcode: Opcode, name: &str) -> Option<FieldValue> {
                 match (opcode, name) {
                     $($($((Opcode::$variant, stringify!($field)) => {
@@ -668,7 +668,7 @@ ops! {
 }
 
 impl Op {
-    /// The in-bounds promises of an access through a view, and the number of dimensions of the view.
+    /// The in-bounds promises of an access through a view, and the number of dimensions of the view. `None` for other ops.
     pub fn inbounds_mut(&mut self) -> Option<(&mut Box<[bool]>, usize)> {
         match self {
             Op::LoadViewTko { inbounds, index, .. }
@@ -680,7 +680,7 @@ impl Op {
             _ => None,
         }
     }
-    /// The number of indices of an access through a view.
+    /// The number of indices of an access through a view; `None` for other ops.
     pub fn view_rank(&self) -> Option<usize> {
         match self {
             Op::LoadViewTko { index, .. }

@@ -18,14 +18,14 @@ pub struct Extern {
     pub visibility: Visibility,
     pub arg_attrs: Box<[Dictionary]>,
     pub const_params: Box<[Preview]>,
-    /// `None` for a declaration.
+    /// The implementation outside the module; `None` for a declaration.
     pub implementation: Option<Box<Implementation>>,
     pub loc: Loc,
-    /// The number of entry functions that precede the function in the module.
+    /// The position of the function in the module: the number of entry functions before it.
     pub after: u32,
 }
 
-/// The properties of an implementation besides its arguments.
+/// The properties of a function's implementation outside the module, besides its arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Implementation {
     /// The name of the implemented function.
@@ -64,7 +64,7 @@ impl Preview {
         }
     }
 
-    /// Whether the attribute can be an extent: names and numbers under `+`, `-`, `*` and negation.
+    /// Whether the attribute can be an extent: it has only names and numbers, combined by `+`, `-`, `*` and negation.
     pub fn is_extent(&self) -> bool {
         match self {
             Preview::Int(_) | Preview::Var(_) | Preview::Builtin { .. } => true,
@@ -119,7 +119,7 @@ impl Type {
     }
 }
 
-/// Checks that `shape` repeats the numeric extents of a symbolic shape, and has [`DYNAMIC`] for the others.
+/// Checks that `shape` has the numeric extents of the symbolic shape `symbols`, and [`DYNAMIC`] for its other extents.
 pub(crate) fn check_symbols(symbols: &[Preview], shape: &[i64]) -> std::result::Result<(), String> {
     if symbols.len() != shape.len() || shape.len() > MAX_RANK {
         return Err("concrete shape cache and symbolic shape have different ranks".into());

@@ -6,8 +6,8 @@ use base::{Region, Value};
 /// A loop: `for` or `loop`.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopOp<'a> {
-    /// Whether the first argument of the body is a counter: the loop is a `for`. Its results are the loop-carried values of the last
-    /// iteration. A `loop` gets its results from `break`.
+    /// Whether the first argument of the body is a counter: the loop is a `for`. Its results are the loop-carried values of the
+    /// last iteration. A `loop` gets its results from `break`.
     pub has_counter: bool,
     /// The initial loop-carried values.
     pub init: &'a [Value],
@@ -15,7 +15,7 @@ pub struct LoopOp<'a> {
 }
 
 impl Op {
-    /// The loop, if the op is a `for` or a `loop`.
+    /// The loop, if the op is a `for` or a `loop`; otherwise `None`.
     pub fn as_loop(&self) -> Option<LoopOp<'_>> {
         match self {
             Op::For { init_values, body, .. } => Some(LoopOp { has_counter: true, init: init_values, body: *body }),

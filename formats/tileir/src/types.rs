@@ -116,7 +116,7 @@ impl Type {
             _ => None,
         }
     }
-    /// The tile shape of any view, and its tensor view.
+    /// The tile shape and the tensor view of a partition, strided or gather/scatter view. `None` for other types.
     pub fn tile_view(&self) -> Option<(&[i32], TypeId)> {
         match self {
             Type::PartitionView { tile, tensor, .. }
@@ -138,11 +138,11 @@ impl Type {
     }
 }
 
-/// A compile-time value. The dictionary in `OptimizationHints` has hints for several targets; a later stage selects the hints of
-/// its target.
+/// A compile-time value of an op, hint or parameter. The dictionary in `OptimizationHints` has hints for several targets; a later
+/// stage selects the hints of its target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Attribute {
-    /// Bits above the type's width are zero.
+    /// An integer as its bits. The bits above the width of the type are zero.
     Integer {
         ty: TypeId,
         bits: u64,
@@ -161,12 +161,15 @@ pub enum Attribute {
     },
     Dictionary(Dictionary),
     OptimizationHints(Dictionary),
+    /// A predicate of `assume`: `divisor` divides the values. With `every` and `along`, it divides the first value of each group of
+    /// `every` consecutive values along the dimension `along`.
     DivBy {
         divisor: u64,
         every: Option<i64>,
         along: Option<i64>,
     },
     SameElements(Box<[i64]>),
+    /// A predicate of `assume`: the values are between the bounds, both included. `None` means no bound.
     Bounded {
         lower: Option<i64>,
         upper: Option<i64>,

@@ -1,4 +1,4 @@
-//! The reader rejects malformed files with the messages of NVIDIA's tileiras 13.5.37, except where `DIFFERENCES` gives a reason.
+//! The reader rejects malformed files with the messages of NVIDIA's `tileiras` 13.5.37. `DIFFERENCES` lists the exceptions.
 //! The files are `malformed/NAME.tileirbc`, and NVIDIA's messages `malformed/NAME.stderr`.
 
 use std::path::Path;

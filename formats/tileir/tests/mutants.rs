@@ -60,7 +60,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 /// The counters cover the entire process, so tests run one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Waits until no other test of this file runs. The test runs alone while it keeps the result.
+/// Waits until no other test of this file runs. No other test starts until the caller drops the result.
 fn run_alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(|error| error.into_inner())
 }
@@ -156,7 +156,8 @@ fn reading_a_mutant_is_quick_and_takes_little_memory() {
     assert!(accepted_count > MUTANTS / 100, "only {accepted_count} of {MUTANTS} mutants were still programs");
 }
 
-/// Checks that bytecode of an accepted program reads back with equal text, if the program can be written.
+/// Writes an accepted program as bytecode, and checks that the bytecode reads back to the same text. Accepts a program that
+/// bytecode cannot express.
 fn check_reads_back(read: &tileir::bytecode::DecodedProgram, number: usize) {
     let text = tileir::text::print(&read.module, Some(&read.debug));
     let Ok(bytes) = tileir::bytecode::write(&read.module, &read.debug, read.module.version) else { return };

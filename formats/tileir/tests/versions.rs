@@ -1,7 +1,7 @@
 //! The version tables: `VERSIONS.md` lists their content, every element type has a row, and tags are unique.
 
 #[test]
-fn the_document_of_versions_is_up_to_date() {
+fn versions_page_matches_the_tables() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/VERSIONS.md");
     let history = tileir::gates::versions_page();
     if std::env::var_os("BLESS").is_some() {

@@ -62,7 +62,7 @@ fn check_result(stage: &str, result: Result<()>) {
 pub(crate) fn check_tile(bytes: &[u8]) {
     let Some(file) = read_and_check_round_trips::<tileir::Module>(bytes) else { return };
     let lower = || {
-        let envelope = file.envelope.next::<tileaa::Module>("lowered", "fuzz");
+        let envelope = file.envelope.for_next_stage::<tileaa::Module>("lowered", "fuzz");
         let mut lowered = tile_lower_aa::convert(&file.payload, envelope)?;
         run_passes(tile_lower_aa::PASSES, &mut lowered)?;
         run_passes(tile_lower_aa::RECORD, &mut lowered)

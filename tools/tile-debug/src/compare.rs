@@ -12,26 +12,27 @@ use executor::{Moment, Observer, RunOptions, Tile, Value};
 use numerics::Scalar;
 use std::collections::BTreeMap;
 
-/// Identifies corresponding values of two stages: source location, type, and whether a store op writes the value.
+/// Identifies corresponding values of two stages by their source location and type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ValueKey {
     file: String,
     line: u32,
     column: u32,
     ty: String,
-    stored: bool,
+    /// Whether the value is the operand of a store, and not a result of an op.
+    is_stored: bool,
 }
 
 /// The values of a run, by tile block (linear index) and key, in execution order.
 type RecordedValues = BTreeMap<(u64, ValueKey), Vec<Tile>>;
 
-/// The values of the other stage, which `--against` selects. Invariant: for each key, the debugged stage computes the same number
-/// of values.
+/// The values of the stage that `--against` selects. Invariant: for each key, the debugged stage computes the same number of
+/// values.
 pub(crate) struct Recording {
     /// The file name of the other stage.
     pub(crate) name: String,
     values: RecordedValues,
-    /// Maximum error of an element, relative to the largest element of its tile.
+    /// Maximum difference of an element, relative to the largest element of its tile; `None` for the default of the type.
     tolerance: Option<f64>,
 }
 
@@ -42,20 +43,21 @@ const MAX_RECORDED_BYTES: usize = 1 << 30;
 /// which differ between stages.
 const OPS_WITH_INTEGER_DATA: [&str; 8] = ["load", "mma", "reduce", "scan", "atomic", "shared_load", "multimem", "multicast"];
 
-/// Returns the values of an op that are compared: its results, or the tile that it stores.
+/// Returns the values of an op that the debugger compares: its results or, for a store, the stored tile.
 fn comparable_values(debuggee: &Debuggee<'_>, moment: &Moment<'_>, row: usize, results: &[Value]) -> Vec<(ValueKey, Tile)> {
     let Some((file, line, column)) = moment.debug().position(moment.loc()) else { return Vec::new() };
     let row = &debuggee.listing.rows[row];
-    let key = |tile: &Tile, stored: bool| {
+    let key = |tile: &Tile, is_stored: bool| {
         let ty = format!("{}{:?}", elem_name(tile.elem), &tile.shape[..]);
-        ValueKey { file: file.into(), line, column, ty, stored }
+        ValueKey { file: file.into(), line, column, ty, is_stored }
     };
     if row.mnemonic.starts_with("store") {
         let operands = row.operands.iter().filter_map(|id| match moment.value(*id) {
             Some(Value::Tile(tile)) if matches!(tile.elem, Elem::Scalar(_)) => Some(tile),
             _ => None,
         });
-        // The stored value is the operand with the most elements. Among several, it is a float or has the widest elements.
+        // The stored value is the operand with the most elements. Among several such operands, prefer a float, then the widest
+        // type.
         let widest = operands.max_by_key(|tile| (tile.count(), tile.carrier().is_float(), tile.carrier().bits()));
         return widest.map(|tile| (key(&tile, true), tile)).into_iter().collect();
     }
@@ -74,7 +76,7 @@ fn comparable_values(debuggee: &Debuggee<'_>, moment: &Moment<'_>, row: usize, r
 /// The observer that records the values of a run.
 struct Recorder<'r, 's> {
     debuggee: &'r Debuggee<'s>,
-    /// The linear index of the tile block to record; `None` records all.
+    /// The linear index of the tile block to record; `None` records all tile blocks.
     block: Option<u64>,
     values: RecordedValues,
     /// The size of the recorded values in bytes, at 8 bytes per element.
@@ -114,7 +116,7 @@ fn record_values(debuggee: &Debuggee<'_>, control: &Control) -> Result<RecordedV
 }
 
 impl Recording {
-    /// Runs both stages, and keeps the values of `other` that the debugger can compare with those of `debugged`.
+    /// Runs both stages, and records the values of `other` that the debugger can compare with values of `debugged`.
     pub(crate) fn new(
         name: &str,
         other: &Debuggee<'_>,
@@ -151,7 +153,8 @@ impl<'r> ComparisonCursor<'r> {
         ComparisonCursor { recording, next_index: BTreeMap::new() }
     }
 
-    /// Compares the values of an op with the recorded values. Returns a description of the first difference.
+    /// Compares the values of an op with the recorded values. Returns a description of the first difference; `None` if there is
+    /// none.
     pub(crate) fn compare_results(
         &mut self,
         debuggee: &Debuggee<'_>,

@@ -31,8 +31,8 @@ pub(crate) struct Debuggee<'a> {
     pub(crate) listing: Listing,
     /// The call stack of each row of the listing, outermost frame first. Empty if the location is unknown.
     pub(crate) frames: Vec<Vec<Frame>>,
-    /// For each row, whether the execution of its op counts as reaching the op's source line. It is false for a constant on a line
-    /// with other ops, because constants execute at the start of the program.
+    /// For each row, whether the run reaches the op's source line when the op executes. False for a constant on a line with other
+    /// ops, because constants execute at the start of the program.
     pub(crate) begins_line: Vec<bool>,
     pub(crate) files: Vec<SourceFile>,
     pub(crate) variable_names: VariableNames,
@@ -79,13 +79,13 @@ impl<'a> Debuggee<'a> {
             || path_and_lines.as_ref().is_some_and(|(path, _)| has_file_name(path))
     }
 
-    /// Returns the first line, at or after the given line, that has ops.
+    /// Returns the file index and number of the first line, at or after `line` in `file`, that has ops.
     pub(crate) fn line_with_code(&self, file: &str, line: u32) -> Option<(usize, u32)> {
         let frames = self.frames.iter().flatten().filter(|frame| frame.line >= line && self.file_matches(frame.file, file));
         frames.map(|frame| (frame.file, frame.line)).min_by_key(|(file, line)| (*line, *file))
     }
 
-    /// Returns the first line of a function that has ops.
+    /// Returns the file index and number of the first line with ops in the function `name`.
     pub(crate) fn line_of_function(&self, name: &str) -> Option<(usize, u32)> {
         let frames = self.frames.iter().flatten().filter(|frame| frame.function == name);
         let line_with_name = frames.map(|frame| (frame.file, frame.line)).min_by_key(|(file, line)| (*line, *file));
@@ -179,8 +179,8 @@ fn function_of_scope(debug: &DebugInfo, mut scope: base::loc::Scope) -> Option<S
     }
 }
 
-/// Searches for a source file in these folders (or among these files), then at its path in the debug information. Returns its path
-/// and lines.
+/// Searches for the source file `name` among the paths `folders`, which are folders or files, and then at its path in the debug
+/// information. Returns its path and lines.
 fn find_source(name: &str, folders: &[PathBuf]) -> Option<(PathBuf, Vec<String>)> {
     let file_name = Path::new(name).file_name()?;
     let candidates = folders.iter().map(|folder| if folder.is_file() { folder.clone() } else { folder.join(file_name) });
@@ -189,8 +189,8 @@ fn find_source(name: &str, folders: &[PathBuf]) -> Option<(PathBuf, Vec<String>)
     Some((path, String::from_utf8_lossy(&text.bytes).lines().map(str::to_string).collect()))
 }
 
-/// Returns the buffers of a launch as arrays. The element type is the pointee type of the parameter that points to the buffer. If
-/// there is no such parameter, it is the type in the launch description, or i8.
+/// Returns the buffers of a launch as arrays. The element type is the pointee type of the parameter that points to the buffer.
+/// Without such a parameter, the element type is the type in the launch description, or else i8.
 fn launch_arrays(call: &Call) -> Vec<Array> {
     let array_of = |buffer: &common::launch::Buffer| {
         let pointee = call.values.iter().zip(&call.types).find_map(|(value, ty)| match ty {

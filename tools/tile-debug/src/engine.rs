@@ -1,6 +1,6 @@
-//! The debugging engine: decides where a run stops and how it resumes. Stepping back runs the kernel again from the start and stops
-//! earlier. Invariant (determinism): every run reports the same sequence of events, one before and one after each op. The number of
-//! events so far therefore identifies a moment of the run.
+//! The debugging engine: decides where a run stops and how it resumes. To step back, the engine runs the kernel again from the
+//! start and stops earlier. Invariant (determinism): every run reports the same sequence of events, one before and one after each
+//! op. The number of events since the start of the run therefore identifies a moment.
 
 use crate::compare::{ComparisonCursor, Recording};
 use crate::debuggee::Debuggee;
@@ -32,7 +32,7 @@ pub(crate) enum ResumeKind {
 /// The command with which the run resumes after a stop.
 pub(crate) enum Resume {
     Forward(ResumeKind),
-    /// To the last moment before this one at which a forward run would stop.
+    /// To the last moment before the current stop at which a forward run of this kind would stop.
     Back(ResumeKind),
     /// To the moment after this number of events.
     ToMoment(u64),
@@ -58,31 +58,32 @@ pub(crate) trait FrontEnd {
     fn should_pause(&mut self, control: &mut Control) -> bool;
 }
 
-/// The position from which the user resumed the run: the warp role, and the number of visible frames.
+/// The position from which the user resumed the run.
 #[derive(Clone, Copy)]
 struct Origin {
     role_id: RoleId,
+    /// Number of visible frames of the call stack.
     call_depth: usize,
 }
 
-/// The condition that ends the current run or stops it.
+/// The purpose of a run: the condition under which it stops or ends.
 #[derive(Clone)]
 enum Goal {
     /// The run stops at the next point that `kind` describes.
-    Forward { kind: ResumeKind, origin: Option<Origin> },
+    Forward { kind: ResumeKind, resume_origin: Option<Origin> },
     /// The run stops at a moment that an earlier run reached.
     Reach(Stop),
-    /// The run searches for the last moment before event `until` at which a forward run of this kind would stop. It starts at the
-    /// start of the kernel, and the next run stops at the moment that it found.
-    Backward { until: u64, kind: ResumeKind, origin: Option<Origin>, last_stop: Option<Stop> },
+    /// The run starts at the start of the kernel and searches for the last moment before event `until` at which a forward run of
+    /// this kind would stop. `last_stop` is the last such moment so far. The next run stops at the moment that the search found.
+    Backward { until: u64, kind: ResumeKind, resume_origin: Option<Origin>, last_stop: Option<Stop> },
 }
 
 impl Goal {
     /// Returns the goal of a new run: a stop at the first op.
     fn start() -> Goal {
-        Goal::Forward { kind: ResumeKind::Restart, origin: None }
+        Goal::Forward { kind: ResumeKind::Restart, resume_origin: None }
     }
-    /// Returns the goal of the run after a backward search: the stop that the search found, else the first op.
+    /// Returns the goal of the run after a backward search: the stop `last_stop` that the search found, or else the first op.
     fn after_search(last_stop: &mut Option<Stop>) -> Goal {
         last_stop.take().map_or_else(Goal::start, Goal::Reach)
     }
@@ -95,7 +96,7 @@ pub(crate) fn debug(
     front_end: &mut dyn FrontEnd,
     recording: Option<&Recording>,
 ) -> Result<()> {
-    let printed = RefCell::new(String::new());
+    let unshown_output = RefCell::new(String::new());
     let mut goal = Goal::start();
     loop {
         control.breakpoints.iter_mut().for_each(|breakpoint| breakpoint.hits = 0);
@@ -110,7 +111,7 @@ pub(crate) fn debug(
             debuggee,
             control,
             front_end,
-            printed: &printed,
+            unshown_output: &unshown_output,
             goal,
             event_count: 0,
             fault_count: 0,
@@ -120,7 +121,7 @@ pub(crate) fn debug(
             after_run: None,
         };
         let outcome =
-            debuggee.kernel.run(&debuggee.call, run_options, &mut |text| printed.borrow_mut().push_str(text), &mut run)?;
+            debuggee.kernel.run(&debuggee.call, run_options, &mut |text| unshown_output.borrow_mut().push_str(text), &mut run)?;
         run.report_printed();
         let (after_run, fault_count, event_count) = (run.after_run.take(), run.fault_count, run.event_count);
         let search_goal =
@@ -136,7 +137,7 @@ pub(crate) fn debug(
                         Resume::Forward(ResumeKind::Restart) => break Goal::start(),
                         // At the end of the kernel, no op remains to run.
                         Resume::Forward(_) => {}
-                        Resume::Back(kind) => break Goal::Backward { until: u64::MAX, kind, origin: None, last_stop: None },
+                        Resume::Back(kind) => break Goal::Backward { until: u64::MAX, kind, resume_origin: None, last_stop: None },
                         Resume::ToMoment(event_count) => break goal_at_moment(event_count),
                     }
                 }
@@ -162,11 +163,11 @@ struct Run<'r, 's> {
     control: &'r mut Control,
     front_end: &'r mut dyn FrontEnd,
     /// The output of the kernel that the front end has not shown yet.
-    printed: &'r RefCell<String>,
+    unshown_output: &'r RefCell<String>,
     goal: Goal,
     /// Number of events of the run so far, which identifies the current moment.
     event_count: u64,
-    /// Number of reported faults.
+    /// Number of faults that the executor has reported in this run.
     fault_count: usize,
     /// Whether an op has failed.
     has_failed: bool,
@@ -180,7 +181,7 @@ struct Run<'r, 's> {
 /// The interval at which the engine polls for pause requests, in events.
 const PAUSE_POLL_EVENTS: u64 = 64;
 
-/// Returns the internal error that makes the executor end a run that the debugger abandons.
+/// Returns the error with which an observer makes the executor end a run that the debugger abandons.
 fn abandoned_run_error() -> Box<Diagnostic> {
     Diagnostic::invalid("DBG001", "the debugger abandoned the run")
 }
@@ -188,7 +189,7 @@ fn abandoned_run_error() -> Box<Diagnostic> {
 impl Run<'_, '_> {
     /// Passes the output that the kernel has printed since the last call to the front end.
     fn report_printed(&mut self) {
-        let text = std::mem::take(&mut *self.printed.borrow_mut());
+        let text = std::mem::take(&mut *self.unshown_output.borrow_mut());
         // Only a forward run reports the output. Other runs repeat a part of an earlier run, which has reported it.
         if !text.is_empty() && matches!(self.goal, Goal::Forward { .. }) {
             self.front_end.show_output(&text);
@@ -200,8 +201,8 @@ impl Run<'_, '_> {
         self.control.block.is_none_or(|block| block == moment.block_position().linear)
     }
 
-    /// Returns the index of the outermost frame whose line differs from its line at the previous op of the warp role. If an op
-    /// executes again, as in a loop with a one-line body, the innermost frame counts as changed.
+    /// Returns the index of the outermost frame whose line differs from its line at the previous op of the warp role; `None` if no
+    /// line differs. If an op executes again, as in a loop with a one-line body, the innermost frame counts as changed.
     fn outermost_changed_frame(&mut self, moment: &Moment<'_>, row: usize) -> Option<usize> {
         let frames = &self.debuggee.frames[row];
         if frames.is_empty() || !self.debuggee.begins_line[row] {
@@ -213,12 +214,12 @@ impl Run<'_, '_> {
         let line = |frame: &crate::call_stack::Frame| (frame.file, frame.line);
         let changed = (0..frames.len()).find(|index| last_frames.get(*index).map(line) != Some(line(&frames[*index])));
         // The ops of a reduction body execute once per combined pair of elements. These repetitions do not reach the line again.
-        let is_repeated = row <= last_row && moment.reduction_depth() == 0 && last_frames.len() == frames.len();
-        changed.or(is_repeated.then_some(frames.len() - 1))
+        let executes_again = row <= last_row && moment.reduction_depth() == 0 && last_frames.len() == frames.len();
+        changed.or(executes_again.then_some(frames.len() - 1))
     }
 
-    /// Returns the reason for a stop before an op, if any: a watch, a breakpoint, or the end of the current step. The number is the
-    /// count of visible frames.
+    /// Returns the reason for a stop before an op (a watch, a breakpoint, or the end of the current step) and the number of visible
+    /// frames at the stop. Returns `None` if the run does not stop.
     fn stop_reason(&mut self, moment: &Moment<'_>, row: usize) -> Option<(StopReason, usize)> {
         // `outermost_changed_frame` also records the row, so it is called for every tile block, debugged or not.
         let changed_frame = self.outermost_changed_frame(moment, row);
@@ -233,14 +234,14 @@ impl Run<'_, '_> {
         {
             return Some(breakpoint_stop);
         }
-        let (kind, origin) = match &self.goal {
-            Goal::Forward { kind, origin } | Goal::Backward { kind, origin, .. } => (*kind, *origin),
+        let (kind, resume_origin) = match &self.goal {
+            Goal::Forward { kind, resume_origin } | Goal::Backward { kind, resume_origin, .. } => (*kind, *resume_origin),
             Goal::Reach(_) => return None,
         };
         let depth = self.debuggee.frames[row].len();
         let role_id = (moment.block_position().linear, moment.warp_role());
-        let is_role_of_origin = origin.is_none_or(|origin| origin.role_id == role_id);
-        let start_depth = origin.map_or(usize::MAX, |origin| origin.call_depth);
+        let is_role_of_origin = resume_origin.is_none_or(|resume_origin| resume_origin.role_id == role_id);
+        let start_depth = resume_origin.map_or(usize::MAX, |resume_origin| resume_origin.call_depth);
         match kind {
             ResumeKind::Restart => Some((StopReason::Entry, changed_frame.map_or(depth, |frame| frame + 1))),
             ResumeKind::Continue => None,
@@ -257,8 +258,8 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Returns the first watch whose value changed. If an expression has no value at this op, the next value is compared with its
-    /// last value.
+    /// Returns a stop at the first watch whose value changed since its last value. A watch keeps its last value at ops at which the
+    /// expression has no value.
     fn changed_watch(&mut self, moment: &Moment<'_>, row: usize) -> Option<StopReason> {
         let role_id = (moment.block_position().linear, moment.warp_role());
         let stop = Stop { reason: StopReason::Step, event_count: self.event_count, row, call_depth: usize::MAX };
@@ -278,8 +279,8 @@ impl Run<'_, '_> {
         first_change
     }
 
-    /// Counts the hits of the breakpoints on the op's line, from frame `changed_frame` inwards. Returns the breakpoints that stop
-    /// the run, and the number of visible frames. Prints the messages of logpoints.
+    /// Counts hits of the breakpoints on the lines of the op's frames, from frame `changed_frame` to the innermost frame. Returns
+    /// the breakpoints that stop the run, and the number of visible frames. Prints the messages of logpoints.
     fn hit_breakpoints(&mut self, moment: &Moment<'_>, row: usize, changed_frame: usize) -> Option<(StopReason, usize)> {
         let debuggee = self.debuggee;
         let (mut stopping, mut call_depth) = (Vec::new(), usize::MAX);
@@ -314,8 +315,8 @@ impl Run<'_, '_> {
         (!stopping.is_empty()).then_some((StopReason::Breakpoint(stopping), call_depth))
     }
 
-    /// Applies the goal of the run to an event. `candidate_stop` is the stop of a forward run at this event. Depending on the goal,
-    /// the run stops, or records the stop for a backward search.
+    /// Applies the goal of the run to an event. `candidate_stop` is the reason and call depth with which a forward run would stop
+    /// at this event. Depending on the goal, the run stops, or records the stop for a backward search.
     fn handle_event(&mut self, candidate_stop: Option<(StopReason, usize)>, moment: &Moment<'_>, row: usize) -> Result<()> {
         let event_count = self.event_count;
         match &mut self.goal {
@@ -347,7 +348,7 @@ impl Run<'_, '_> {
         loop {
             let scene = Scene { debuggee: self.debuggee, moment, stop: &stop };
             let resume = self.front_end.kernel_stopped(self.control, &scene);
-            let origin =
+            let resume_origin =
                 Some(Origin { role_id: (moment.block_position().linear, moment.warp_role()), call_depth: stop.call_depth });
             let after_run = match resume {
                 // The op is in a function that the stopped line calls, so the step only makes the called frame visible.
@@ -358,10 +359,12 @@ impl Run<'_, '_> {
                 }
                 Resume::Forward(ResumeKind::Restart) => AfterRun::Rerun(Goal::start()),
                 Resume::Forward(kind) => {
-                    self.goal = Goal::Forward { kind, origin };
+                    self.goal = Goal::Forward { kind, resume_origin };
                     return Ok(());
                 }
-                Resume::Back(kind) => AfterRun::Rerun(Goal::Backward { until: stop.event_count, kind, origin, last_stop: None }),
+                Resume::Back(kind) => {
+                    AfterRun::Rerun(Goal::Backward { until: stop.event_count, kind, resume_origin, last_stop: None })
+                }
                 Resume::ToMoment(event_count) => AfterRun::Rerun(goal_at_moment(event_count)),
                 Resume::Quit => AfterRun::Quit,
             };
@@ -425,10 +428,10 @@ impl Observer for Run<'_, '_> {
     fn block_ended(&mut self, block_position: BlockPosition) -> Result<()> {
         self.last_rows.retain(|(block, _), _| *block != block_position.linear);
         // A step past the end of a tile block stops in the next tile block that runs, in any warp role.
-        if let Goal::Forward { origin, .. } = &mut self.goal
-            && origin.is_some_and(|origin| origin.role_id.0 == block_position.linear)
+        if let Goal::Forward { resume_origin, .. } = &mut self.goal
+            && resume_origin.is_some_and(|resume_origin| resume_origin.role_id.0 == block_position.linear)
         {
-            *origin = None;
+            *resume_origin = None;
         }
         Ok(())
     }
@@ -445,8 +448,8 @@ fn expand_message(message: &str, scene: &Scene<'_>) -> String {
             rest = after;
             continue;
         };
-        let shown = expression::evaluate(expression_text, scene).and_then(|datum| crate::values::describe(&datum, scene));
-        out.push_str(shown.unwrap_or_else(|error| format!("<{error}>")).lines().next().unwrap_or_default());
+        let value_text = expression::evaluate(expression_text, scene).and_then(|datum| crate::values::describe(&datum, scene));
+        out.push_str(value_text.unwrap_or_else(|error| format!("<{error}>")).lines().next().unwrap_or_default());
         rest = after;
     }
     out + rest

@@ -34,7 +34,7 @@ const MAX_ELEMENTS: usize = 1 << 24;
 /// Maximum nesting depth of brackets and signs.
 const MAX_NESTING: usize = 64;
 
-/// Evaluates an expression. An error describes the mistake to the user.
+/// Evaluates an expression at a stop. An error message describes the mistake to the user.
 pub(crate) fn evaluate(text: &str, scene: &Scene<'_>) -> Result<Datum, String> {
     let mut parser = Parser { rest: text.trim_start(), scene, depth: 0 };
     let datum = parser.parse_or()?;
@@ -63,7 +63,7 @@ pub(crate) fn elements_as_f64(tile: &Tile) -> Vec<f64> {
     tile.element_words().iter().map(number).collect()
 }
 
-/// Returns the elements of a value as numbers. Reads an array from memory.
+/// Returns the elements of a value as numbers. If the value is an array, reads its elements from memory.
 fn to_numbers(datum: &Datum, scene: &Scene<'_>) -> Result<Vec<f64>, String> {
     match datum {
         Datum::Numbers(numbers) => Ok(numbers.clone()),
@@ -122,7 +122,8 @@ struct Parser<'t, 's> {
 type ParseResult = Result<Datum, String>;
 
 impl Parser<'_, '_> {
-    /// Consumes a token and the blanks after it if the remaining text starts with the token. Returns whether it does.
+    /// If the remaining text starts with a token, consumes the token and the blanks after it. Returns whether it consumed the
+    /// token.
     fn consume(&mut self, token: &str) -> bool {
         match self.rest.strip_prefix(token) {
             Some(rest) => {
@@ -332,7 +333,8 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Applies `f` to each pair of elements. A single number combines with every element of the other side.
+    /// Applies `f` to each pair of corresponding elements. If one side is a single number, it combines with every element of the
+    /// other side.
     fn combine(&self, left: &Datum, right: &Datum, f: impl Fn(f64, f64) -> f64) -> ParseResult {
         let (left, right) = (to_numbers(left, self.scene)?, to_numbers(right, self.scene)?);
         let pairs = |count: usize, a: &dyn Fn(usize) -> f64, b: &dyn Fn(usize) -> f64| (0..count).map(|i| f(a(i), b(i))).collect();
@@ -424,13 +426,12 @@ fn slice_tile(tile: &Tile, ranges: &[IndexRange]) -> Result<Tile, String> {
     // An array of one-byte elements at address 0: the address of an element is its index in the tile.
     let array = Array { name: String::new(), base: 0, elem: Scalar::I8, sizes, strides };
     let selected = slice_array(&array, ranges)?;
-    let mut lane_indices = vec![selected.base as usize];
+    let mut element_indices = vec![selected.base as usize];
     for (size, stride) in selected.sizes.iter().zip(&selected.strides) {
-        lane_indices =
-            lane_indices.iter().flat_map(|lane_index| (0..*size).map(move |i| lane_index + (i * stride) as usize)).collect();
+        element_indices = element_indices.iter().flat_map(|start| (0..*size).map(move |i| start + (i * stride) as usize)).collect();
     }
     let shape: Shape = selected.sizes.iter().map(|size| *size as u32).collect();
-    Ok(Tile::new(shape, tile.elem, tile.element_words().gather(lane_indices.into_iter())))
+    Ok(Tile::new(shape, tile.elem, tile.element_words().gather(element_indices.into_iter())))
 }
 
 /// Returns the extent of the first dimension; `None` for scalars, views, tokens and computed numbers.
@@ -443,7 +444,7 @@ pub(crate) fn first_extent(datum: &Datum) -> Option<usize> {
 }
 
 /// Returns the element or slice at an index of the first dimension.
-pub(crate) fn index_first_dim(datum: &Datum, index: i64) -> Result<Datum, String> {
+pub(crate) fn element_or_slice_at(datum: &Datum, index: i64) -> Result<Datum, String> {
     let ranges = [IndexRange { start: index, end: index.saturating_add(1), is_single_index: true }];
     match datum {
         Datum::Tile(tile) => slice_tile(tile, &ranges).map(Datum::Tile),

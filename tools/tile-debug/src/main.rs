@@ -157,8 +157,8 @@ fn debug(
     start(&debuggee, &mut control, recording.as_ref())
 }
 
-/// Opens the launch of a program. If `by_ops` is set, the debugger shows and steps through a listing with one op per line, instead
-/// of the source.
+/// Opens the launch of a program and prepares its kernel. If `by_ops` is true, the debugger shows a listing with one op per line
+/// instead of the source, and steps through this listing.
 fn open_debuggee<'a>(options: &Options, program: &'a ProgramFile, by_ops: bool) -> Result<Debuggee<'a>> {
     let opened = options.launch.open()?;
     let kernel = program.kernel(opened.entry())?;

@@ -1,13 +1,14 @@
-//! Maps values to source variables. Programs contain no variable table, so the names come from the source text. The result of the
-//! last op of an assignment gets the assigned name. A loop-carried value gets the name of its initial value.
+//! Maps values of the kernel to source variables. Programs contain no variable table, so this module reads the names from the
+//! source text. The result of the last op of an assignment gets the assigned name. A loop-carried value gets the name of its
+//! initial value.
 
 use crate::call_stack::{Frame, SourceFile};
 use base::Value;
 use executor::Listing;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The call sites of an inlined function and of its callers, as pairs of file and line, outermost first. They distinguish a
-/// variable of the function from the same variable in another call.
+/// The call sites of an inlined function and of its callers, as pairs of file index and line, outermost first. Call sites
+/// distinguish a variable of the function from the same variable in another call of the function.
 type CallSites = Vec<(usize, u32)>;
 
 /// The name of a value in one call of a function.
@@ -34,7 +35,7 @@ impl VariableNames {
         names
     }
 
-    /// Returns the variable that holds a value in the function of the innermost frame.
+    /// Returns the name of the variable that holds a value in the function of the innermost frame; `None` if no variable holds it.
     pub(crate) fn variable_of(&self, value: Value, frames: &[Frame]) -> Option<&str> {
         let call_sites = call_sites(&frames[..frames.len().saturating_sub(1)]);
         let name = self.0.get(&value.0)?.iter().find(|name| name.call_sites == call_sites)?;
@@ -47,7 +48,7 @@ impl VariableNames {
         self.0.values().flatten().any(|known| known.text == name)
     }
 
-    /// Names a value in a call, unless it already has a name there.
+    /// Gives a value a name in one call of a function, unless the value already has a name in this call.
     fn add_name(&mut self, value: Value, name: VariableName) {
         let names = self.0.entry(value.0).or_default();
         if names.iter().all(|known| known.call_sites != name.call_sites) {
@@ -60,7 +61,7 @@ impl VariableNames {
         // The row of the last op of each assignment. The key is the IR block, the call sites including the line of the assignment,
         // and the assigned name.
         let mut last_rows: BTreeMap<(u32, CallSites, &str), usize> = BTreeMap::new();
-        // Tokens are no variables of the source.
+        // Only ops with a result other than a token define a variable, because tokens do not occur in the source.
         let defines_value = |row: usize| listing.rows[row].defines_value;
         // The variable of a line such as `x = load(...)` is the loaded tile, not the view that the line creates. The view op may
         // precede the loop that contains the load, so it is in another block.
@@ -203,7 +204,7 @@ fn single_target(line: &str) -> Option<&str> {
     let end = line.find(|c: char| !c.is_alphanumeric() && c != '_')?;
     let (name, rest) = line.split_at(end);
     let rest = rest.trim_start();
-    // `x: Type = ...`, `x += ...` and `x = ...`, but no `x == ...`.
+    // Accept `x: Type = ...`, `x += ...` and `x = ...`, but not `x == ...`.
     let rest = if rest.starts_with(':') {
         rest.split_once('=').map(|(_, rest)| rest)?
     } else {
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn assignments_name_their_values() {
+    fn assigned_variable_finds_the_target_at_a_column() {
         for (line, name) in [
             ("    acc = ct.full((M, N), 0, ct.float32)", Some("acc")),
             ("acc += a @ b", Some("acc")),

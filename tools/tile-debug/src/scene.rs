@@ -71,7 +71,7 @@ impl Scene<'_> {
         &frames[..self.stop.call_depth.min(frames.len())]
     }
 
-    /// Returns the value with this number. The error gives the reason if there is none.
+    /// Returns the current value with the number `id`. The error message states why there is no value.
     pub(crate) fn value(&self, id: ValueId) -> Result<Value, String> {
         if id.0 as usize >= self.debuggee.listing.value_count {
             return Err(format!("the kernel has no value {id}"));
@@ -79,7 +79,8 @@ impl Scene<'_> {
         self.moment.value(id).ok_or_else(|| format!("{id} is not computed yet"))
     }
 
-    /// Returns the computed values in scope, except tokens, in program order. At a stop after the op, they include its results.
+    /// Returns the values in scope that are computed, except tokens, in program order. At a stop after an op, the values include
+    /// the results of the op.
     pub(crate) fn visible_values(&self) -> Vec<ValueId> {
         let mut visible = self.debuggee.listing.visible_values(self.stop.row);
         visible.extend(self.debuggee.listing.rows[self.stop.row].results.iter().copied());
@@ -101,8 +102,8 @@ impl Scene<'_> {
         }
     }
 
-    /// Returns the source variables that have a value at this stop. If several values have one name, the variable has the last
-    /// value.
+    /// Returns the source variables that have a value at this stop, each with its value. If several values have the same name, the
+    /// variable has the last of them.
     pub(crate) fn variables(&self) -> Vec<(String, ValueId)> {
         let mut variables: Vec<(String, ValueId)> = Vec::new();
         for id in self.visible_values() {

@@ -9,13 +9,14 @@ pub(crate) type RoleId = (u64, usize);
 /// A breakpoint on a line or on a function, or a logpoint.
 pub(crate) struct Breakpoint {
     pub(crate) id: u64,
-    /// A file name or path; only its last component matters. If it is empty, the breakpoint is in any file.
+    /// The name or path of the source file; only the last component matters. If it is empty, the breakpoint applies to every file.
     pub(crate) file: String,
     pub(crate) line: u32,
-    /// The function, for a breakpoint on a function.
+    /// The function whose first line has the breakpoint; `None` for a breakpoint on a line.
     pub(crate) function: Option<String>,
+    /// The expression that must be true for a hit; `None` if every execution of the line is a hit.
     pub(crate) condition: Option<String>,
-    /// The number of the first hit that stops; earlier hits are only counted.
+    /// The number of the first hit that stops the run; the debugger only counts earlier hits.
     pub(crate) first_hit: u64,
     /// For a logpoint: the message, with `{expressions}`. A logpoint does not stop.
     pub(crate) message: Option<String>,
@@ -31,16 +32,19 @@ pub(crate) struct WatchedExpression {
     pub(crate) last_values: BTreeMap<RoleId, String>,
 }
 
-/// The settings of the user: breakpoints, watches, filters and limits. A front end changes them at a stop.
+/// The settings of a session: breakpoints, watches, ignored faults and limits. A front end changes them when the user requests it.
 pub(crate) struct Control {
     pub(crate) breakpoints: Vec<Breakpoint>,
     pub(crate) watches: Vec<WatchedExpression>,
+    /// The number of the newest breakpoint or watch.
     last_id: u64,
     /// Keywords of the faults at which the debugger does not stop; see [`FAULTS`].
     pub(crate) ignored_faults: BTreeSet<String>,
     /// The linear index of the debugged tile block. `None` debugs all tile blocks.
     pub(crate) block: Option<u64>,
+    /// Maximum number of ops per tile block.
     pub(crate) max_ops: u64,
+    /// Seed of the order in which the warp roles of a CTA run.
     pub(crate) seed: u64,
 }
 

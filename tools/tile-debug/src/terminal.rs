@@ -59,7 +59,7 @@ pub(crate) struct Terminal<'a> {
     next_listed_line: Option<u32>,
     /// The line editor with history; none if input or output is not a terminal.
     editor: Option<rustyline::DefaultEditor>,
-    /// The number of frames that `up` has moved from the innermost visible frame to its callers.
+    /// The number of frames between the innermost visible frame and the frame that `up` and `down` selected.
     frames_up: usize,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Terminal<'a> {
         }
     }
 
-    /// Executes a command. Returns how the run resumes if the command resumes it.
+    /// Executes a command. Returns how the run resumes; `None` if the command does not resume the run.
     fn execute(&mut self, line: &str, control: &mut Control, scene: Option<&Scene<'_>>) -> Option<Resume> {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
@@ -212,8 +212,8 @@ impl<'a> Terminal<'a> {
             ("up" | "down", Some(scene)) => self.select_frame(name, scene),
             (_, None) => self.print("the kernel is at its end; its values are gone. back goes to the line before"),
             ("print", Some(scene)) => {
-                let shown = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
-                self.print(&shown.unwrap_or_else(|error| error));
+                let value_text = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
+                self.print(&value_text.unwrap_or_else(|error| error));
             }
             ("variables", Some(scene)) => self.print_variables(scene),
             ("values", Some(scene)) => self.print_values(scene),
@@ -258,9 +258,9 @@ impl<'a> Terminal<'a> {
     fn add_watch(&self, rest: &str, control: &mut Control, scene: &Scene<'_>) {
         let current_value = expression::evaluate(rest, scene).and_then(|datum| values::describe(&datum, scene));
         let role_id = (scene.moment.block_position().linear, scene.moment.warp_role());
-        let shown = current_value.clone().unwrap_or_else(|error| error);
+        let value_text = current_value.clone().unwrap_or_else(|error| error);
         let id = control.add_watch(rest, current_value.ok().map(|value| (role_id, value)));
-        self.print(&format!("watch {id}: {rest} is {shown}"));
+        self.print(&format!("watch {id}: {rest} is {value_text}"));
     }
 
     /// Executes `up` and `down`: selects another function of the call stack.

@@ -6,7 +6,7 @@ use crate::scene::Scene;
 use core_dialect::tile::Elem;
 use executor::{Tile, Value, format_tile, short_float};
 
-/// Maximum number of elements of a displayed array. The debugger reads all of them for the statistics.
+/// Maximum number of elements of an array that the debugger displays. The statistics require that it reads all elements.
 const MAX_DISPLAYED: i64 = 1 << 20;
 
 /// Formats a value on one line. Long tiles show their first and last elements.
@@ -79,11 +79,11 @@ pub(crate) fn describe(datum: &Datum, scene: &Scene<'_>) -> Result<String, Strin
         Datum::Array(array) => format!("{}, too large to display; select a part of it", array_type(array)),
         Datum::Other(value) => format_value(value, scene),
         Datum::Numbers(numbers) => {
-            let shown: Vec<_> = numbers.iter().take(16).map(f64::to_string).collect();
+            let first_numbers: Vec<_> = numbers.iter().take(16).map(f64::to_string).collect();
             let more = if numbers.len() > 16 { ", ..." } else { "" };
             match numbers.len() {
-                1 => shown[0].clone(),
-                _ => with_statistics(format!("[{}{more}]", shown.join(", ")), numbers),
+                1 => first_numbers[0].clone(),
+                _ => with_statistics(format!("[{}{more}]", first_numbers.join(", ")), numbers),
             }
         }
     })

@@ -66,7 +66,7 @@ fn debug(args: &[&str], commands: &[&str]) -> String {
     debug_in(folder.path(), "%0: ptr<i32>", SOURCE_OPS, &args, commands)
 }
 
-/// Returns the line and the x coordinate of the tile block of each stop.
+/// Returns for each stop in the output of the debugger the line and the x coordinate of the tile block.
 fn stops(reported: &str) -> Vec<(u32, u32)> {
     let stop = |line: &str| {
         let rest = line.strip_prefix("k.py:")?;
@@ -76,22 +76,22 @@ fn stops(reported: &str) -> Vec<(u32, u32)> {
     reported.lines().filter_map(stop).collect()
 }
 
-/// Returns the output of one command.
+/// Returns the output of the first execution of a command.
 fn command_output<'a>(reported: &'a str, command: &str) -> &'a str {
     let (_, rest) = reported.split_once(&format!("> {command}\n")).unwrap_or_else(|| panic!("no '{command}' in {reported}"));
     rest.split("\n> ").next().unwrap()
 }
 
 #[test]
-fn steps_go_over_into_and_out_of_calls() {
-    let over = stops(&debug(&[], &["next"; 8]));
-    let lines: Vec<u32> = over.iter().map(|(line, _)| *line).collect();
+fn steps_over_into_and_out_of_calls_stop_at_lines() {
+    let step_stops = stops(&debug(&[], &["next"; 8]));
+    let lines: Vec<u32> = step_stops.iter().map(|(line, _)| *line).collect();
     assert_eq!(lines, [5, 6, 7, 8, 9, 9, 9, 10, 5], "each iteration is a step, and the next tile block follows");
-    assert_eq!(over[8].1, 1);
-    let into = debug(&[], &["next", "step", "where", "step", "where", "out", "next"]);
-    let lines: Vec<u32> = stops(&into).iter().map(|(line, _)| *line).collect();
-    assert_eq!(lines, [5, 6, 2, 3, 7, 8], "{into}");
-    assert!(into.contains("0 k at k.py:2\n  1 k at k.py:6"), "{into}");
+    assert_eq!(step_stops[8].1, 1);
+    let step_output = debug(&[], &["next", "step", "where", "step", "where", "out", "next"]);
+    let lines: Vec<u32> = stops(&step_output).iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [5, 6, 2, 3, 7, 8], "{step_output}");
+    assert!(step_output.contains("0 k at k.py:2\n  1 k at k.py:6"), "{step_output}");
     let ops = debug(&[], &["op", "op", "op", "ops"]);
     assert_eq!(stops(&ops).iter().map(|(line, _)| *line).collect::<Vec<_>>(), [5, 2, 2, 3], "{ops}");
     assert!(command_output(&ops, "ops").contains("-> %4 = constant  (k.py:3)"), "{ops}");
@@ -189,7 +189,7 @@ fn check_fault(body: &str, args: &[&str], expected: &str) {
     let reported = debug_in(folder.path(), "%0: ptr<f32>", body, args, &["continue", "back", "continue", "continue"]);
     let stopped = command_output(&reported, "continue");
     assert!(stopped.starts_with(expected) && stopped.contains("\nk.py:6, block ["), "{reported}");
-    assert_eq!(reported.matches(expected).count(), 2, "the debugger stops at it again: {reported}");
+    assert_eq!(reported.matches(expected).count(), 2, "the debugger stops at the fault again: {reported}");
     // The debugger does not stop at an ignored fault.
     let kind = expected.split(['(', ')']).nth(1);
     if let (Some(kind), true) = (kind, expected.starts_with("fault")) {
@@ -241,7 +241,7 @@ fn variables_show_the_values_that_the_source_assigns() {
 }
 
 #[test]
-fn lines_are_ops_with_the_option_lines_ops() {
+fn option_lines_ops_steps_through_the_op_listing() {
     let reported = debug(&["--lines=ops"], &["next", "next", "list", "break 7 if %1 == 1", "continue"]);
     assert!(reported.contains("k.ops:3, block [0, 0, 0]") && reported.contains("->    3 %3 = binary %1, %2"), "{reported}");
     assert!(reported.contains("breakpoint 1\nk.ops:7, block [1, 0, 0]"), "{reported}");
@@ -298,7 +298,7 @@ fn a_breakpoint_may_name_a_function() {
 
 /// Constants execute at the start of a program, but the debugger shows a variable only after the line that assigns it.
 #[test]
-fn constants_are_visible_after_their_line() {
+fn a_variable_with_a_constant_value_is_visible_after_its_line() {
     let folder = tempfile::tempdir().unwrap();
     // The constant has the location of line 7, `w = z - 1`, so it is the value of `w`. At the first stop, on line 5, `w` has no
     // value.
@@ -316,7 +316,7 @@ fn constants_are_visible_after_their_line() {
 
 /// A store on the line of an assignment has only a token as its result, so the variable keeps the computed value.
 #[test]
-fn a_token_is_no_variable() {
+fn a_store_does_not_rename_the_variable_of_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let body = "
   %1 = constant(7) : i32 @5

@@ -1,5 +1,5 @@
-//! `tile-diff` shows the difference between two files of the same kind as text. It ignores the numbers of values and registers.
-//! Otherwise, an inserted op would change the numbers in all later lines.
+//! `tile-diff` shows the difference between two files of the same kind as text. It ignores the numbers of values and registers,
+//! because an inserted op changes the numbers in all later lines.
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
@@ -55,7 +55,7 @@ fn file_kind(input: &Input) -> String {
     }
 }
 
-/// Returns the text of a file of any kind, without the lines that state its origin.
+/// Returns the text of a file of any kind. The text contains no lines that state the origin of the file.
 fn file_text(input: &Input, producer: &str) -> Result<String> {
     match sniff(&input.bytes) {
         Sniffed::Stage { format, .. } if format == tileaa::Module::FORMAT => stage_file_text::<tileaa::Module>(input),

@@ -1,4 +1,4 @@
-//! `tile-dump` prints any file of the pipeline as text: bytecode, stage files, PTX and cubins.
+//! `tile-dump` prints each kind of file of the pipeline as text: bytecode, stage files, PTX and cubins.
 
 mod layout;
 

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Runs the command. Returns the text for standard output, the text for standard error, and the exit code.
+/// Executes the command line. Returns the text for standard output, the text for standard error, and the exit code.
 fn run(program: &str, parsed: &Parsed) -> (String, String, u8) {
     let mut errors: String = parsed.errors.iter().map(|line| format!("{line}\n")).collect();
     if let Some(name) = parsed.immediate {

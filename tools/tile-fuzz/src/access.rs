@@ -24,7 +24,7 @@ impl Generator {
         self.add_to_pool(value, kind);
     }
 
-    /// Emits pointers to elements at the given offsets from a base pointer.
+    /// Emits a tile of pointers to the elements at the given offsets from a base pointer.
     pub(crate) fn pointers(&mut self, pointer: Value, scalar: Scalar, offset: Value, shape: &[i64]) -> Value {
         let ones = vec![1; shape.len()];
         let ty = self.builder.pointer_tile_type(scalar, &ones);
@@ -50,8 +50,8 @@ impl Generator {
         }
     }
 
-    /// Emits a load of elements at computed offsets from `pointer`. The offsets are less than `elements`, and the load may be
-    /// masked.
+    /// Emits a load of elements at computed offsets from `pointer`. The offsets are less than `elements`. In one of two cases, the
+    /// load has a mask.
     pub(crate) fn gather(&mut self, pointer: Value, elements: i64, kind: &TileKind) -> Value {
         let has_private_part = kind.count() * self.grid <= elements;
         let offset = match has_private_part && self.random.one_in(2) {
@@ -132,7 +132,7 @@ impl Generator {
         }
     }
 
-    /// Stores a tile to a new output, which the comparison requires to be equal at all stages.
+    /// Stores a tile to a new output whose contents must be equal at all stages.
     pub(crate) fn store_to_new_output(&mut self, value: Value, kind: &TileKind) {
         self.store_with_tolerance(value, kind, 0.0);
     }
@@ -162,7 +162,8 @@ impl Generator {
         }
     }
 
-    /// Stores a tile, and once or twice loads it in another shape and overwrites it. Only tokens order the accesses.
+    /// Stores a tile to a new output. Then, once or twice, loads the output in a shape with the same number of elements and
+    /// overwrites it. Only tokens order the accesses.
     pub(crate) fn store_and_reload(&mut self) {
         let (x, kind) = self.any_tile();
         if kind.scalar == Scalar::I1 || kind.shape.is_empty() {

@@ -1,5 +1,6 @@
 //! Generators of functions that Tile IR defines only up to an error bound. Their results do not join the pool, because control flow
-//! that depends on them could differ between stages. They go directly to an output that is compared with a tolerance.
+//! that depends on an approximate result could differ between stages. The program stores these results directly to outputs, which
+//! are compared with a tolerance.
 
 use crate::builder::TileKind;
 use crate::program::Generator;
@@ -23,7 +24,7 @@ impl Generator {
             Scalar::F16 => 1e-2,
             _ => 6e-2,
         };
-        let value = self.emit_function(x, &kind);
+        let value = self.emit_approximate_op(x, &kind);
         let kind = match kind.shape.len() {
             0 => kind,
             _ if self.random.one_in(2) => kind,
@@ -33,7 +34,7 @@ impl Generator {
     }
 
     /// Emits a random approximate function. The operands are first clamped to intervals in which the function's error is bounded.
-    fn emit_function(&mut self, x: Value, kind: &TileKind) -> Value {
+    fn emit_approximate_op(&mut self, x: Value, kind: &TileKind) -> Value {
         let is_f32 = kind.scalar == Scalar::F32;
         let mode = |random: &mut crate::random::Random, modes: &[Rounding]| if is_f32 { random.pick(modes) } else { modes[0] };
         let (low, high) = self.random.pick(&[(-4.0, 4.0), (0.125, 40.0), (-1.0, 1.0)]);

@@ -1,5 +1,5 @@
-//! Generators of atomic ops. The old values in memory that several tile blocks access depend on timing, so no op uses them. Later
-//! ops use only the old values of memory that a single tile block accesses.
+//! Generators of atomic ops. An atomic op returns the old values in memory. In memory that several tile blocks access, the old
+//! values depend on timing, so no op uses them. Later ops use only the old values of memory that a single tile block accesses.
 
 use crate::builder::{TileKind, View, ViewKind};
 use crate::program::Generator;
@@ -48,8 +48,8 @@ impl Generator {
         self.builder.emit_with_types(Op::AtomicRMWTko { memory_ordering, memory_scope, mode, pointers, arg, mask, token }, &types)
     }
 
-    /// Emits an atomic on a new output that all tile blocks access. The mode is commutative, so the final contents do not depend on
-    /// the order.
+    /// Emits an atomic op on a new output that all tile blocks access. The mode is commutative, so the final contents do not depend
+    /// on the order of the tile blocks.
     pub(crate) fn shared_atomics(&mut self) {
         let scalar = self.random.pick(&[Scalar::I32, Scalar::I64, Scalar::F32, Scalar::F64, Scalar::F16, Scalar::BF16]);
         // These types cannot represent the sum of many elements exactly, so the tile is small.
@@ -84,7 +84,7 @@ impl Generator {
         self.builder.emit_with_type(op, ty);
     }
 
-    /// Emits two atomics on elements that no other tile block accesses. The old values join the pool.
+    /// Emits two atomic ops on elements that no other tile block accesses. The old values of unmasked ops join the pool.
     pub(crate) fn private_atomics(&mut self) {
         let scalar = self.random.pick(&[Scalar::I32, Scalar::I64, Scalar::F32]);
         let kind = TileKind::new(scalar, &self.any_shape());
@@ -104,7 +104,7 @@ impl Generator {
         }
     }
 
-    /// Emits a compare-and-swap that succeeds for some elements and fails for others.
+    /// Emits two compare-and-swap ops that succeed for some elements and fail for others.
     pub(crate) fn compare_and_swap(&mut self) {
         let kind = TileKind::new(self.random.pick(&[Scalar::I32, Scalar::I64]), &self.any_shape());
         let pointer = self.add_output(kind.scalar, kind.count() * self.grid, 0.0);

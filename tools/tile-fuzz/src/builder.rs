@@ -131,7 +131,7 @@ impl Builder {
     /// Emits a constant tile. `values` has one splat value or one value per element.
     pub(crate) fn constant(&mut self, kind: &TileKind, values: &[u64]) -> Value {
         let bytes = kind.scalar.bytes() as usize;
-        // The encoding packs i1 elements into bits; a true splat value sets all of them.
+        // The encoding packs i1 elements into bits, so a splat value `true` sets all bits of the byte.
         let word = |value: &u64| if kind.scalar == Scalar::I1 { (value & 1) * 0xff } else { *value };
         let data = values.iter().flat_map(|value| word(value).to_le_bytes()[..bytes].to_vec()).collect();
         let value = self.module.constants.push(Constant { data });
@@ -146,19 +146,19 @@ impl Builder {
         let args = args.iter().map(|ty| self.body.add_argument(block, *ty)).collect();
         (region, args, std::mem::replace(&mut self.block, block))
     }
-    /// Closes a region: makes `outer_block`, which `open_region` returned, the current block.
+    /// Closes a region: makes `outer_block`, which `open_region` returned, the current block again.
     pub(crate) fn close_region(&mut self, outer_block: Block) {
         self.block = outer_block;
     }
 
-    /// Returns the numeric results of the ops outside regions: the op's mnemonic, the value and its kind. If an op has several
-    /// results, their number follows the mnemonic.
+    /// Returns for each numeric result of the ops outside regions: the op's mnemonic, the value and its kind. If an op has several
+    /// results, the number of results follows the mnemonic.
     pub(crate) fn numeric_results(&self) -> Vec<(String, Value, TileKind)> {
         let mut values = Vec::new();
         let function = &self.body.blocks[self.body.block_of(self.region)];
         for op in &function.ops {
             let node = &self.body.ops[*op];
-            // Addresses differ between executions, and constants and iotas cannot be wrong.
+            // Skip addresses, because they differ between executions, and constants and iotas, because they are rarely wrong.
             if matches!(node.kind, Op::Constant { .. } | Op::Iota {} | Op::PtrToInt { .. }) {
                 continue;
             }

@@ -32,21 +32,22 @@ impl Generator {
         kinds.iter().map(|kind| self.builder.tile_type(kind)).collect()
     }
 
-    /// Builds a region whose arguments are tiles. The arguments are in the pool while `fill` emits the region's ops.
-    fn region_of_tiles(&mut self, args: &[TileKind], fill: impl FnOnce(&mut Generator, &[Value])) -> Region {
+    /// Builds a region whose arguments are tiles. The arguments are in the pool while `emit_body` emits the region's ops.
+    fn region_of_tiles(&mut self, args: &[TileKind], emit_body: impl FnOnce(&mut Generator, &[Value])) -> Region {
         let types = self.tile_types(args);
         self.region(&types, |inner, values| {
             values.iter().zip(args).for_each(|(value, kind)| inner.add_to_pool(*value, kind.clone()));
-            fill(inner, values);
+            emit_body(inner, values);
         })
     }
 
-    /// Builds a region; `fill` emits its ops. Values of the region leave the pool when the region ends.
-    pub(crate) fn region(&mut self, args: &[tileir::TypeId], fill: impl FnOnce(&mut Generator, &[Value])) -> Region {
+    /// Builds a region with arguments of the given types; `emit_body` emits its ops. Values of the region leave the pool when the
+    /// region ends.
+    pub(crate) fn region(&mut self, args: &[tileir::TypeId], emit_body: impl FnOnce(&mut Generator, &[Value])) -> Region {
         let (region, values, outer_block) = self.builder.open_region(args);
         let pool_length = self.pool.len();
         self.region_depth += 1;
-        fill(self, &values);
+        emit_body(self, &values);
         self.region_depth -= 1;
         self.pool.truncate(pool_length);
         self.builder.close_region(outer_block);
@@ -60,7 +61,7 @@ impl Generator {
         }
     }
 
-    /// Emits one tile per kind, or takes it from the pool, as operands of a terminator.
+    /// Returns one tile per kind as operands of a terminator. Each tile comes from the pool or is a new op.
     fn terminator_operands(&mut self, kinds: &[TileKind]) -> Box<[Value]> {
         let compute = |kind| {
             let x = self.tile_of_kind(kind);
@@ -102,8 +103,8 @@ impl Generator {
         self.builder.emit_with_types(Op::If { condition, then_region, else_region }, &[]);
     }
 
-    /// Emits the lower bound, upper bound and step of a loop with few iterations.
-    /// Returns their type, the three values, and whether the loop compares unsigned.
+    /// Emits the lower bound, upper bound and step of a loop with few iterations. Returns the kind of the three values, the values,
+    /// and whether the loop compares them as unsigned numbers.
     pub(crate) fn loop_bounds(&mut self) -> (TileKind, [Value; 3], bool) {
         let kind = TileKind::new(self.random.pick(&[INDEX_TYPE, INDEX_TYPE, INDEX_TYPE, Scalar::I64, Scalar::I16]), &[]);
         let is_unsigned = self.random.one_in(4);

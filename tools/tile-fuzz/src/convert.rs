@@ -86,7 +86,7 @@ impl Generator {
         self.add_to_pool(value, kind.with_scalar(wide_type));
     }
 
-    /// Emits a permutation of the elements. It is valid for every element type.
+    /// Emits a permutation of the elements of a tile. Unlike arithmetic, it is valid for every element type.
     fn permute_elements(&mut self, source: Value, kind: &TileKind) -> Value {
         let count = kind.count();
         if count < 4 {

@@ -49,7 +49,7 @@ impl Generator {
         self.builder.emit_with_types(Op::Assert { message, condition }, &[]);
     }
 
-    /// Emits an `assume` of a value whose computation makes the predicate true.
+    /// Emits an `assume` whose predicate is true, because the generator computes its operand accordingly.
     pub(crate) fn assume_true_predicate(&mut self) {
         let (x, kind) = self.any_tile();
         let scalar = self.random.pick(&INTS[1..]);
@@ -80,8 +80,8 @@ impl Generator {
         (value, Attribute::Bounded { lower, upper: Some(upper) })
     }
 
-    /// Emits runs of four equal elements along the last dimension, or consecutive numbers. If the last dimension has fewer than
-    /// four elements, emits a constant. Returns the tile and a predicate that is true for it.
+    /// Emits a tile with runs of four equal elements along the last dimension, or with consecutive numbers. If the last dimension
+    /// has fewer than four elements, emits a constant tile. Returns the tile and a predicate that is true for the tile.
     fn element_runs(&mut self, kind: &TileKind) -> (Value, Attribute) {
         let Some(extent) = kind.shape.last().copied().filter(|extent| *extent >= 4) else {
             let value = self.splat(kind, 64);

@@ -24,7 +24,7 @@ impl Generator {
         self.random.pick(&[Signedness::Signed, Signedness::Unsigned])
     }
 
-    /// Returns a tile of the given kind. It comes from the pool, with a conversion and a reshape if needed, or is new.
+    /// Returns a tile of the given kind. The tile comes from the pool, with a conversion and a reshape if needed, or from new ops.
     pub(crate) fn tile_of_kind(&mut self, kind: &TileKind) -> Value {
         let same_kind: Vec<Value> = self.pool.iter().filter(|(_, known)| known == kind).map(|(value, _)| *value).collect();
         if !same_kind.is_empty() && !self.random.one_in(4) {
@@ -52,7 +52,7 @@ impl Generator {
         }
     }
 
-    /// Emits numbers that vary with the element index.
+    /// Emits a tile of numbers that vary with the element index.
     fn varied_numbers(&mut self, kind: &TileKind) -> Value {
         let flat = TileKind::new(Scalar::I32, &[kind.count()]);
         let indices = self.builder.emit(&flat, Op::Iota {});
@@ -180,7 +180,7 @@ impl Generator {
         }
     }
 
-    /// Returns an op with a no-wrap flag, on operands that are too small to wrap.
+    /// Returns an op with a no-wrap flag, on operands that are so small that the result does not wrap.
     fn with_no_wrap_flag(&mut self, x: Value, y: Value, kind: &TileKind) -> Op {
         let mask = self.splat(kind, kind.scalar.mask() >> (kind.scalar.bits() / 2 + 1));
         let (lhs, rhs) = (self.builder.emit_and(kind, x, mask), self.builder.emit_and(kind, y, mask));

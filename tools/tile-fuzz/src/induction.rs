@@ -19,7 +19,7 @@ pub(crate) struct CounterRange {
     step: i64,
 }
 
-/// A loop-carried address: pointers or element indices that advance in every iteration.
+/// A loop-carried address: a tile of pointers or of element indices that advance in every iteration.
 #[derive(Clone)]
 pub(crate) struct CarriedAddress {
     pub(crate) form: AddressForm,
@@ -74,7 +74,7 @@ impl Generator {
         self.builder.emit(&scalar_kind, Op::DivI { signedness, rounding, lhs: distance, rhs: step })
     }
 
-    /// Emits the initial addresses of a loop-carried access. They advance by `step` elements per position: upwards from
+    /// Emits the initial value of a loop-carried address. The address advances by `step` elements per position: upwards from
     /// `position`, or downwards from the last position.
     pub(crate) fn carried_address(&mut self, kind: &TileKind, base: Value, position: Value, step: i64) -> CarriedAddress {
         let (scalar_kind, flat) = (TileKind::new(POSITION_TYPE, &[]), TileKind::new(POSITION_TYPE, &[kind.count()]));

@@ -1,5 +1,5 @@
 //! Generators of loops with memory dependences between iterations. A loop-carried token orders the accesses. In most iterations,
-//! the thread that accesses an element differs from the thread of the previous iteration, so a missing barrier changes the result.
+//! another thread accesses an element than in the previous iteration, so a missing barrier changes the result.
 
 use crate::builder::{TileKind, View, ViewKind};
 use crate::induction::{AddressForm, CarriedAddress, POSITION_TYPE, POSITIONS};
@@ -12,13 +12,13 @@ use tileir::Op;
 /// Alignment of each tile block's memory, in elements. It makes the alignment assumptions of the accesses true in every tile block.
 const ALIGNMENT: u64 = 16;
 
-/// How the addresses of an access depend on the position, that is, on the number of completed iterations.
+/// How the addresses of an access depend on the position. The position is the number of completed iterations.
 #[derive(Clone)]
 enum AddressPath {
     /// Pointers that advance by `step` elements per position.
     Pointers { step: i64 },
     /// Pointers to the same elements, permuted differently at each position.
-    Exchanged,
+    Permuted,
     /// A view of tiles that overlap along a dimension. Adjacent tiles start `step` elements apart.
     Strided { dim: usize, step: i64 },
     /// A gather view whose row indices advance by `step` per position.
@@ -27,41 +27,42 @@ enum AddressPath {
     /// tile.
     Partition { dim: usize },
     /// A view whose base pointer depends on the position.
-    Moved,
+    MovedBase,
 }
 
 /// The memory of one tile block that a loop accesses.
 #[derive(Clone)]
 struct LoopMemory {
     kind: TileKind,
-    /// Base pointers; more than one if several parameters alias.
+    /// Pointers to the start of the memory; more than one if several parameters alias.
     base_pointers: Vec<Value>,
+    /// The paths from which each access chooses one.
     paths: Vec<AddressPath>,
-    /// Loop-carried addresses of the enclosing loop.
+    /// Loop-carried addresses of the enclosing loop, which accesses may use instead of a path.
     carried_addresses: Vec<CarriedAddress>,
 }
 
 impl AddressPath {
-    /// Returns the number of elements that the accesses at all positions span together.
+    /// Returns the number of elements from the first to the last element that the accesses at all positions touch.
     fn span_elements(&self, kind: &TileKind) -> i64 {
         let last = POSITIONS - 1;
         match self {
             AddressPath::Pointers { step } => kind.count() + last * step,
-            AddressPath::Exchanged => kind.count(),
+            AddressPath::Permuted => kind.count(),
             AddressPath::Strided { .. } | AddressPath::Gathered { .. } | AddressPath::Partition { .. } => {
                 self.tensor_sizes(kind).iter().product()
             }
-            AddressPath::Moved => kind.count() + last * ALIGNMENT as i64,
+            AddressPath::MovedBase => kind.count() + last * ALIGNMENT as i64,
         }
     }
 
-    /// Returns the extents of the tensor that a view divides.
+    /// Returns the extents of the tensor that the view of an access divides.
     fn tensor_sizes(&self, kind: &TileKind) -> Vec<i64> {
         let mut sizes = kind.shape.clone();
         match self {
             AddressPath::Strided { dim, step } | AddressPath::Gathered { dim, step } => sizes[*dim] += (POSITIONS - 1) * step,
             AddressPath::Partition { dim } => sizes[*dim] *= POSITIONS / 2,
-            AddressPath::Pointers { .. } | AddressPath::Exchanged | AddressPath::Moved => {}
+            AddressPath::Pointers { .. } | AddressPath::Permuted | AddressPath::MovedBase => {}
         }
         sizes
     }
@@ -69,12 +70,15 @@ impl AddressPath {
 
 /// The address operands of an access.
 enum AddressPattern {
+    /// A tile of pointers.
     Pointers(Value),
+    /// A view and the index operands.
     View(Value, Vec<Value>),
 }
 
 impl Generator {
-    /// Emits one loop, or two nested loops, whose iterations access the same memory. Loads the memory's start after the loop.
+    /// Emits one loop, or two nested loops, whose iterations access the same memory. After the loop, loads the elements of position
+    /// 0.
     pub(crate) fn memory_loop(&mut self) {
         let (initial, kind) = self.any_tile();
         if kind.scalar == Scalar::I1 || kind.shape.is_empty() {
@@ -95,7 +99,7 @@ impl Generator {
         self.add_to_pool(final_tile, kind);
     }
 
-    /// Adds an output buffer for a loop. Its size covers every random path, for each tile block.
+    /// Adds an output buffer for a loop. For each tile block, the buffer covers the accesses of all chosen paths.
     fn new_loop_memory(&mut self, kind: &TileKind) -> LoopMemory {
         let paths: Vec<AddressPath> = (0..1 + self.random.below(2)).map(|_| self.random_path(kind)).collect();
         let max_span = paths.iter().map(|path| path.span_elements(kind)).max().expect("there is a path");
@@ -117,16 +121,17 @@ impl Generator {
         let random_step = |generator: &mut Generator, extent: i64| generator.random.pick(&[1, 1, 2, (extent / 2).max(1), extent]);
         match self.random.below(7) {
             0 | 1 => AddressPath::Pointers { step: random_step(self, kind.count()) },
-            2 => AddressPath::Exchanged,
+            2 => AddressPath::Permuted,
             3 => AddressPath::Strided { dim, step: random_step(self, kind.shape[dim]) },
             4 => AddressPath::Gathered { dim, step: random_step(self, kind.shape[dim]) },
             5 => AddressPath::Partition { dim },
-            _ => AddressPath::Moved,
+            _ => AddressPath::MovedBase,
         }
     }
 
-    /// Emits a loop of at most `max_iterations` iterations. It carries a tile, the token and addresses. Positions start at
-    /// `start`.
+    /// Emits a loop of at most `max_iterations` iterations that carries a tile, the token and addresses. Positions start at
+    /// `start`. `emit_body` emits the accesses of an iteration from the position, the tile and the token, and returns the next tile
+    /// and token. Returns the final tile and token.
     fn emit_loop(
         &mut self,
         loop_memory: &LoopMemory,
@@ -134,7 +139,7 @@ impl Generator {
         start: Value,
         value: Value,
         token: Value,
-        fill: &dyn Fn(&mut Generator, &LoopMemory, Value, Value, Value) -> (Value, Value),
+        emit_body: &dyn Fn(&mut Generator, &LoopMemory, Value, Value, Value) -> (Value, Value),
     ) -> (Value, Value) {
         let scalar_kind = TileKind::new(POSITION_TYPE, &[]);
         let one = self.index_constant(1);
@@ -168,7 +173,7 @@ impl Generator {
             inner.add_to_pool(position, scalar_kind.clone());
             inner.add_to_pool(args[1], loop_memory.kind.clone());
             let loop_memory = LoopMemory { carried_addresses, ..loop_memory.clone() };
-            let (value, token) = fill(inner, &loop_memory, position, args[1], args[2]);
+            let (value, token) = emit_body(inner, &loop_memory, position, args[1], args[2]);
             let mut next_values = vec![value, token];
             next_values.extend(
                 loop_memory.carried_addresses.iter().map(|carried_address| inner.next_address(&loop_memory.kind, carried_address)),
@@ -195,7 +200,8 @@ impl Generator {
         (results[0], token)
     }
 
-    /// Emits loop-carried addresses that advance like one of the pointer paths. Often returns none.
+    /// Emits loop-carried addresses that advance like one of the pointer paths. Returns an empty list without such a path, and in
+    /// one of three other cases.
     fn new_carried_addresses(&mut self, loop_memory: &LoopMemory, start: Value) -> Vec<CarriedAddress> {
         let step = loop_memory.paths.iter().find_map(|path| match path {
             AddressPath::Pointers { step } => Some(*step),
@@ -211,7 +217,8 @@ impl Generator {
             .collect()
     }
 
-    /// Converts a loop-carried address to a tile of pointers. `start` is the base pointer of element indices.
+    /// Converts a loop-carried address to a tile of pointers. If the address is a tile of element indices, they are relative to the
+    /// pointer `start`.
     fn pointers_of_address(&mut self, loop_memory: &LoopMemory, start: Value, carried_address: &CarriedAddress) -> Value {
         match carried_address.form {
             AddressForm::Pointers => carried_address.value,
@@ -223,7 +230,7 @@ impl Generator {
         }
     }
 
-    /// Emits the accesses of one iteration: a store, or a load and a store. Returns the next loop-carried tile and token.
+    /// Emits the accesses of one iteration: at most a store and a load. Returns the next loop-carried tile and token.
     fn emit_iteration(&mut self, loop_memory: &LoopMemory, position: Value, value: Value, token: Value) -> (Value, Value) {
         match self.random.below(4) {
             0 => (value, self.store_at_position(loop_memory, position, value, token)),
@@ -253,7 +260,8 @@ impl Generator {
         self.builder.emit(&TileKind::new(POSITION_TYPE, &[]), Op::XOrI { lhs: position, rhs: low_bit })
     }
 
-    /// Emits a store that some tile blocks or iterations may skip.
+    /// Emits a store. In one of two cases, the store is inside an `if`, so some tile blocks or iterations may skip it. Returns the
+    /// token after the store.
     fn maybe_store(&mut self, loop_memory: &LoopMemory, position: Value, value: Value, token: Value) -> Value {
         if !self.random.one_in(2) {
             return self.store_at_position(loop_memory, position, value, token);
@@ -287,7 +295,7 @@ impl Generator {
         }
     }
 
-    /// Emits the address operands of an access at a position, along a random path or from a loop-carried address.
+    /// Emits the address operands of an access at a position. The addresses follow a random path or a loop-carried address.
     fn address_pattern(&mut self, loop_memory: &LoopMemory, position: Value) -> AddressPattern {
         let (kind, path, start) =
             (&loop_memory.kind, self.random.pick(&loop_memory.paths), self.random.pick(&loop_memory.base_pointers));
@@ -302,7 +310,7 @@ impl Generator {
                     generator.builder.emit_add(flat, indices, offset)
                 })
             }
-            AddressPath::Exchanged => self.pattern_of_pointers(kind, start, position, |generator, flat, indices, offset| {
+            AddressPath::Permuted => self.pattern_of_pointers(kind, start, position, |generator, flat, indices, offset| {
                 let exchanged = generator.builder.emit(flat, Op::XOrI { lhs: indices, rhs: offset });
                 let mask = generator.splat(flat, flat.count() as u64 - 1);
                 generator.builder.emit_and(flat, exchanged, mask)
@@ -327,7 +335,7 @@ impl Generator {
                 let index = self.index_along(kind, dim, tile_index);
                 self.pattern_of_view(kind, &path, start, ViewKind::Partition, index)
             }
-            AddressPath::Moved => {
+            AddressPath::MovedBase => {
                 let offset = self.scaled_position(position, ALIGNMENT as i64);
                 let ty = self.builder.pointer_tile_type(kind.scalar, &[]);
                 let start = self.builder.emit_with_type(Op::Offset { ptr: start, offset }, ty);
@@ -369,10 +377,10 @@ impl Generator {
         AddressPattern::View(self.view(&tensor, &view, None), index)
     }
 
-    /// Returns the index operands of an access: `along` for the dimension `dim`, and zero for the other dimensions.
-    fn index_along(&mut self, kind: &TileKind, dim: usize, along: Value) -> Vec<Value> {
+    /// Returns the index operands of an access: `index` for the dimension `dim`, and zero for the other dimensions.
+    fn index_along(&mut self, kind: &TileKind, dim: usize, index: Value) -> Vec<Value> {
         let zero = self.index_constant(0);
-        (0..kind.shape.len()).map(|other| if other == dim { along } else { zero }).collect()
+        (0..kind.shape.len()).map(|other| if other == dim { index } else { zero }).collect()
     }
 
     /// Emits the distance in elements that a pointer has advanced at a position.

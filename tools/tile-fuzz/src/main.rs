@@ -133,7 +133,8 @@ fn run(options: &Options) -> Result<bool> {
     Ok(wrong == 0 && are_enough_compared)
 }
 
-/// Generates the program of a seed and executes it at every stage. If it fails, shrinks it on request and keeps its folder.
+/// Generates the program of a seed and executes it at every stage. If the program fails, shrinks it with `--shrink` and keeps its
+/// folder.
 fn run_program(options: &Options, tools: &std::path::Path, seed: u64) -> Result<Outcome> {
     let program = Generator::generate(seed, &options.config);
     let folder = options.dir.join(seed.to_string());

@@ -42,14 +42,14 @@ pub(crate) const MMA_TYPES: [MmaTypes; 11] = [
 pub(crate) struct Matrix {
     view: Value,
     kind: TileKind,
-    /// The dimension of the loaded tile that is K of the MMA.
+    /// The dimension of the loaded tile that corresponds to K of the MMA.
     k_dim: usize,
-    /// The tile index in the other dimension.
+    /// The tile index in the dimension that is not K.
     other_index: Value,
-    /// A view of a table with the tile index along K of each step; none if the loop loads the tiles in order.
+    /// A view of a table with the tile index along K of each step; `None` if the loop loads the tiles in order.
     index_table: Option<Value>,
     /// Whether the loop transposes the loaded tile.
-    transposed: bool,
+    is_transposed: bool,
     /// Element type of the MMA operand. If the loaded type differs, the loop converts the tile.
     operand: Scalar,
 }
@@ -127,9 +127,10 @@ impl Generator {
         self.add_input_buffer(scalar, data)
     }
 
-    /// Adds a matrix for the left or right operand of an MMA loop. It has `steps` tiles along K and `tiles` tiles along the other
-    /// dimension. A tile has `depth` elements along K and `rows` along the other dimension. `other_index` is the tile index in the
-    /// other dimension. If it is the tile block index, each tile block loads its own tiles.
+    /// Adds a matrix for the left or right operand of an MMA loop. The matrix has `steps` tiles along K and `tiles` tiles along the
+    /// other dimension. A tile has `depth` elements along K and `rows` elements along the other dimension. The loop loads the tiles
+    /// with index `other_index` in the other dimension. If `other_index` is the tile block index, each tile block loads its own
+    /// tiles.
     pub(crate) fn add_matrix(
         &mut self,
         types: MmaTypes,
@@ -144,9 +145,9 @@ impl Generator {
         // The last tile may be partial.
         let missing_elements = if self.random.one_in(3) { self.random.below(depth as usize) as i64 } else { 0 };
         let k_size = (depth * steps - missing_elements).max(1);
-        let transposed = self.random.one_in(4);
+        let is_transposed = self.random.one_in(4);
         // K is the second dimension of the left operand and the first of the right operand. A transpose exchanges them.
-        let k_dim = usize::from(is_lhs != transposed);
+        let k_dim = usize::from(is_lhs != is_transposed);
         let (mut tile, mut sizes) = (vec![rows; 2], vec![rows * tiles; 2]);
         (tile[k_dim], sizes[k_dim]) = (depth, k_size);
         let base = self.small_integer_input(stored_type, sizes.iter().product(), types.limit);
@@ -169,7 +170,7 @@ impl Generator {
             k_dim,
             other_index,
             index_table: table,
-            transposed,
+            is_transposed,
             operand: types.operand,
         }
     }
@@ -183,7 +184,7 @@ impl Generator {
         self.view(&tensor, &View { kind: ViewKind::Partition, tile: vec![1], dim_map: vec![0] }, None)
     }
 
-    /// Loads the number of a step from an index table.
+    /// Loads the entry with index `step` from a table of i32 numbers.
     pub(crate) fn load_table_entry(&mut self, table: Value, step: Value) -> Value {
         let one_index = TileKind::new(Scalar::I32, &[1]);
         let (element, _) = self.load_view(table, &[step], &one_index, None);
@@ -203,14 +204,15 @@ impl Generator {
             kind = kind.with_scalar(matrix.operand);
             tile = self.builder.emit(&kind, Op::FToF { rounding_mode: Rounding::NearestEven, from: tile });
         }
-        if matrix.transposed {
+        if matrix.is_transposed {
             kind.shape.reverse();
             tile = self.builder.emit(&kind, Op::Permute { permutation: [1, 0].into(), source: tile });
         }
         tile
     }
 
-    /// Emits the bounds of an MMA loop. The trip count is often zero, and often less than the depth of the loop's pipeline.
+    /// Emits the bounds of an MMA loop. The trip count is often zero, and often less than the number of stages of the loop's
+    /// pipeline.
     fn random_loop_bounds(&mut self) -> GeneratedLoopRange {
         let max_trips = self.random.pick(&[0, 1, 2, 3, 4, 5, 6, 9]);
         let [zero, one] = [0, 1].map(|n| self.index_constant(n));
@@ -259,8 +261,8 @@ impl Generator {
         values.into_iter().zip(kinds).for_each(|(value, kind)| self.add_to_pool(value, kind));
     }
 
-    /// Emits a persistent loop over output tiles, with a loop over K inside. It stores each output tile, and carries the sum of
-    /// all output tiles.
+    /// Emits a persistent loop over output tiles, with an inner loop over K. The outer loop stores each output tile, and carries
+    /// the sum of all output tiles.
     pub(crate) fn persistent_mma_loop(&mut self) {
         let types = self.random.pick(&MMA_TYPES);
         let [m, n, k] = self.mma_extents();
@@ -302,15 +304,15 @@ impl Generator {
         if self.random.one_in(3) { self.small_integers(kind, limit) } else { self.splat(kind, 0) }
     }
 
-    /// Emits the multiplication of each row by 1 or -1, as attention rescales its accumulator after a new row maximum. In some
+    /// Emits the multiplication of each row of `acc` by 1 or -1, similar to the rescaling of the accumulator in attention. In some
     /// programs, some factors are infinite, NaN or zero instead.
     fn rescaled_rows(&mut self, acc: Value, kind: &TileKind, step: Value) -> Value {
         let rows = TileKind::new(Scalar::I32, &[kind.shape[0], 1]);
         let flat = TileKind::new(Scalar::I32, &[kind.shape[0]]);
         let row_indices = self.builder.emit(&flat, Op::Iota {});
         let row_indices = self.reshape(row_indices, &flat, &rows.shape);
-        let one_step = self.reshape(step, &TileKind::new(Scalar::I32, &[]), &[1, 1]);
-        let steps = if rows.count() == 1 { one_step } else { self.builder.emit(&rows, Op::Broadcast { source: one_step }) };
+        let scalar_step = self.reshape(step, &TileKind::new(Scalar::I32, &[]), &[1, 1]);
+        let steps = if rows.count() == 1 { scalar_step } else { self.builder.emit(&rows, Op::Broadcast { source: scalar_step }) };
         let row_plus_step = self.builder.emit_add(&rows, row_indices, steps);
         // Maps a low bit of 0 to 1, and a low bit of 1 to -1.
         let (mask, minus_two, one) = (self.splat(&rows, 1), self.splat(&rows, (-2i64) as u64), self.splat(&rows, 1));
@@ -333,7 +335,8 @@ impl Generator {
         }
     }
 
-    /// Replaces some factors by infinity, NaN or zero. `numbers` is the row index plus the step, so the affected rows vary by step.
+    /// Replaces some row factors by infinity, NaN or zero. `numbers` contains the row index plus the step for each row, so the
+    /// replaced factors differ between steps.
     fn with_special_factors(&mut self, factors: Value, kind: &TileKind, numbers: Value, random: &mut Random) -> Value {
         let i32_kind = kind.with_scalar(Scalar::I32);
         let special = random.pick(&[f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 0.0]);
@@ -346,20 +349,21 @@ impl Generator {
         self.builder.emit(kind, Op::Select { cond, val_if_true, val_if_false: factors })
     }
 
-    /// Emits a `for` loop. `fill` receives the counter and the loop-carried values, and returns the next values.
+    /// Emits a `for` loop with the initial loop-carried values `init` of the given kinds. `emit_body` emits the body: it receives
+    /// the counter and the loop-carried values, and returns the next values. Returns the final values.
     pub(crate) fn for_each_step(
         &mut self,
         loop_bounds: &GeneratedLoopRange,
         init: Vec<Value>,
         kinds: &[TileKind],
-        fill: impl FnOnce(&mut Generator, Value, &[Value]) -> Vec<Value>,
+        emit_body: impl FnOnce(&mut Generator, Value, &[Value]) -> Vec<Value>,
     ) -> Vec<Value> {
         let types: Vec<_> = kinds.iter().map(|kind| self.builder.tile_type(kind)).collect();
         let counter = self.builder.tile_type(&TileKind::new(Scalar::I32, &[]));
         let (body, args, outer_block) = self.builder.open_region(&[&[counter], &types[..]].concat());
         let pool_length = self.pool.len();
         (self.region_depth, self.loop_depth) = (self.region_depth + 1, self.loop_depth + 1);
-        let operands = fill(self, args[0], &args[1..]).into();
+        let operands = emit_body(self, args[0], &args[1..]).into();
         (self.region_depth, self.loop_depth) = (self.region_depth - 1, self.loop_depth - 1);
         self.pool.truncate(pool_length);
         self.builder.emit_with_types(Op::Continue { operands }, &[]);
@@ -399,7 +403,7 @@ impl Generator {
         self.add_to_pool(results[0], result);
     }
 
-    /// Emits the maximum of each row and its previous maximum, as online softmax computes it.
+    /// Emits the larger of the maximum of each row of `x` and the previous maximum of this row, as online softmax does.
     fn row_maximum(&mut self, x: Value, kind: &TileKind, previous_maxima: Value) -> Value {
         let scalar = TileKind::new(kind.scalar, &[]);
         let ty = self.builder.tile_type(&scalar);

@@ -65,7 +65,8 @@ fn element_lines(shape: &[i64], dim: usize) -> Vec<Vec<usize>> {
     (0..outer).flat_map(|outer| (0..inner).map(move |inside| line(outer, inside))).collect()
 }
 
-/// Returns the expected result tile of each operand. `mask` truncates the numbers to the width of an element.
+/// Computes the expected result tile of each operand of a scan or reduction of `tiles` along `dim`. `mask` truncates the numbers to
+/// the width of an element.
 fn expected_tiles(
     body: OrderedBody,
     traversal: Traversal,
@@ -133,8 +134,9 @@ impl Generator {
         self.builder.emit(kind, Op::Select { cond, val_if_true: number, val_if_false: other })
     }
 
-    /// Loads a tile of known numbers, about half of them zero. Returns the tile, and its contents for each tile block. If
-    /// `nonzero_ends` names a dimension, the first and the last element of each line along this dimension are not zero.
+    /// Loads a tile of numbers that are known on the host, about half of them zero. Returns the tile, and its contents for each
+    /// tile block. If `nonzero_ends` names a dimension, the first and the last element of each line along this dimension are not
+    /// zero.
     fn load_known_tile(&mut self, kind: &TileKind, nonzero_ends: Option<usize>) -> (Value, Vec<Vec<u64>>) {
         let mut numbers_of_blocks = Vec::new();
         let end_indices: Vec<usize> = match nonzero_ends {
@@ -157,7 +159,8 @@ impl Generator {
         (self.load_view(view, &index, kind, None).0, numbers_of_blocks)
     }
 
-    /// Emits a scan or reduction with expected results. Requires that every tile block executes the current position.
+    /// Emits a scan or reduction of known numbers, and outputs with its expected results. Requires that every tile block executes
+    /// the current position.
     pub(crate) fn ordered_reduction_or_scan(&mut self) {
         let shape = self.any_shape();
         if shape.is_empty() {
@@ -223,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expected_tiles_of_all_bodies_and_directions() {
+    fn expected_tiles_follow_body_and_direction() {
         let tiles = [vec![1, 2, 3, 4], vec![5, 6, 7, 0]];
         let expected = |body, traversal, dim| expected_tiles(body, traversal, &tiles, &[2, 2], dim, 0xff);
         assert_eq!(expected(OrderedBody::Sides, Traversal::Reduce, 1), [[1, 3], [6, 7]]);

@@ -1,9 +1,9 @@
 //! Generates a random program with arguments and memory. Invariant: the program is valid and every bit that it writes is defined.
 //!
-//! Random ops extend a pool: the tiles that later ops may use as operands. The program stores the newest tiles at the end. The
-//! generator avoids unspecified results: divisors are not zero, floats are clamped before a conversion to integers, and float
-//! reductions are exact in any order. The results of approximate functions go to separate outputs, which are compared with a
-//! tolerance. Each family of ops has a file with methods of [`Generator`].
+//! The generator keeps a pool: the tiles that later ops may use as operands. The results of most random ops join the pool. The
+//! program stores the newest tiles at the end. The generator avoids unspecified results: divisors are not zero, floats are clamped
+//! before a conversion to integers, and float reductions are exact in any order. The program stores results of approximate
+//! functions to separate outputs, which are compared with a tolerance. Each family of ops has a file with methods of [`Generator`].
 
 use crate::builder::{Builder, TileKind};
 use crate::random::Random;
@@ -87,11 +87,11 @@ pub(crate) struct Generator {
     pub(crate) block_index: Value,
     /// The number of tile blocks.
     pub(crate) grid: i64,
-    /// Shapes of the generated tiles. Most of them have the same number of elements.
+    /// The shapes from which the generator chooses the shape of a tile. Most shapes have the same number of elements.
     pub(crate) shapes: Vec<Vec<i64>>,
-    /// Nesting depth in regions.
+    /// Number of enclosing regions at the current position.
     pub(crate) region_depth: u32,
-    /// Number of enclosing loops.
+    /// Number of enclosing loops at the current position.
     pub(crate) loop_depth: u32,
     /// Whether every reduction body is commutative.
     pub(crate) commutative: bool,
@@ -119,10 +119,10 @@ pub(crate) struct Config {
 /// Number of elements of each input buffer that the start of the program loads.
 const INPUT_ELEMENTS: i64 = 4096;
 
-/// The relative frequency of a generator method, and the method.
+/// A generator method with its relative frequency. A step emits one op or one construct.
 type Step = (usize, fn(&mut Generator));
 
-/// Steps that are valid at any position, in loops too.
+/// Steps that are valid at any position, also in loops.
 const STEPS_ANYWHERE: &[Step] = &[
     (12, Generator::emit_elementwise_ops),
     (6, Generator::rearrange),
@@ -140,7 +140,7 @@ const STEPS_ANYWHERE: &[Step] = &[
 ];
 /// Steps that emit regions.
 const REGION_STEPS: &[Step] = &[(2, Generator::if_with_results), (2, Generator::for_loop), (1, Generator::loop_with_break)];
-/// Steps that are valid only outside loops, because they write private memory.
+/// Steps that are valid only outside loops. Most of them write memory that each tile block may write only once.
 const STEPS_OUTSIDE_LOOPS: &[Step] = &[
     (3, Generator::store_and_reload),
     (2, Generator::private_atomics),
@@ -152,7 +152,7 @@ const STEPS_OUTSIDE_LOOPS: &[Step] = &[
     (1, Generator::print_elements),
     (1, Generator::early_store),
 ];
-/// Large constructs. A program gets only a few of them.
+/// Steps that emit large constructs. A program contains only a few large constructs.
 const LARGE_STEPS: &[Step] = &[
     (1, Generator::return_early),
     (3, Generator::mma_loop),
@@ -162,7 +162,7 @@ const LARGE_STEPS: &[Step] = &[
     (1, Generator::block_scaled_mma_loop),
 ];
 
-/// Constructs that the compiler can divide among the CTAs of a cluster.
+/// Steps that emit constructs which the compiler can divide among the CTAs of a cluster.
 const CLUSTER_STEPS: &[Step] = &[(3, Generator::mma_loop), (2, Generator::persistent_mma_loop)];
 
 /// Focus of the generated programs.
@@ -277,7 +277,7 @@ impl Generator {
         self.add_buffer_parameter(name, scalar, vec![0; elements as usize * scalar.bytes() as usize])
     }
 
-    /// Adds a pointer parameter that points to the newest output too.
+    /// Adds a second pointer parameter to the newest output.
     pub(crate) fn add_alias_of_newest_output(&mut self, scalar: Scalar) -> Value {
         let name = self.outputs.last().expect("there is one").name.clone();
         let ty = self.builder.pointer_tile_type(scalar, &[]);
@@ -291,7 +291,8 @@ impl Generator {
         self.random.pick(&all)
     }
 
-    /// Returns random contents of all magnitudes. One of twelve floats is zero and one of twelve is infinite.
+    /// Returns random contents of a buffer, with numbers of all magnitudes. One of twelve floats is zero and one of twelve is
+    /// infinite.
     fn random_contents(&mut self, scalar: Scalar, elements: i64) -> Vec<u8> {
         let mut data = Vec::new();
         for _ in 0..elements {
@@ -343,7 +344,7 @@ impl Generator {
         }
     }
 
-    /// Returns a random shape with `1 << bits` elements.
+    /// Returns a random shape with `rank` dimensions and `1 << bits` elements.
     fn random_shape(&mut self, bits: usize, rank: usize) -> Vec<i64> {
         let mut shape = vec![1; rank];
         for _ in 0..bits {
@@ -382,7 +383,7 @@ impl Generator {
         }
     }
 
-    /// Stores the newest tiles of the pool to outputs.
+    /// Stores the up to three newest tiles of the pool to outputs.
     fn epilogue(&mut self) {
         let stored_count = self.pool.len().min(3);
         let newest_tiles = self.pool[self.pool.len() - stored_count..].to_vec();
@@ -391,7 +392,8 @@ impl Generator {
         }
     }
 
-    /// Stores each result of the ops outside regions to its own output, in program order. The program is otherwise unchanged.
+    /// Stores each numeric result of the ops outside regions to its own output, in program order. The other ops of the program do
+    /// not change.
     fn store_values(&mut self) {
         for (number, (op, value, kind)) in self.builder.numeric_results().into_iter().enumerate() {
             let (value, kind) = match kind.scalar {

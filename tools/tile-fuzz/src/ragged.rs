@@ -17,14 +17,14 @@ use tileir::{Attribute, Op};
 /// Element type of the table and of tile block indices.
 const INDEX_TYPE: Scalar = Scalar::I32;
 
-/// The numbers of a group in the table: on the host (`i64`) or as values of the program (`Value`).
+/// The entries of a group in the table. `T` is `i64` for numbers on the host, and `Value` for values of the program.
 #[derive(Clone, Copy)]
 struct Group<T> {
     first_row: T,
     rows: T,
     /// Number of K tiles.
     depth: T,
-    /// 0 if no tile block computes the group.
+    /// 0 if tile blocks may skip the group. The lowest bit also selects the head.
     flag: T,
 }
 
@@ -74,12 +74,12 @@ impl Generator {
                 let skip = Op::Continue { operands: Box::default() };
                 outer.emit_if(is_skipped, |inner| _ = inner.builder.emit_with_types(skip, &[]));
             }
-            outer.multiply_group(types, &lhs, &rhs, &out, group);
+            outer.emit_group_mmas(types, &lhs, &rhs, &out, group);
             Vec::new()
         });
     }
 
-    /// Returns random groups of up to three tiles of `m` rows, in the order of their rows, and the number of rows of the array.
+    /// Returns random groups in the order of their rows, and the total number of rows. A group has up to three tiles of `m` rows.
     fn random_groups(&mut self, count: i64, m: i64, max_depth: i64) -> (Vec<Group<i64>>, i64) {
         let mut next_row = self.random.below(4) as i64;
         let groups = (0..count).map(|_| {
@@ -94,7 +94,8 @@ impl Generator {
         (groups, next_row.max(1))
     }
 
-    /// Adds a table with all first rows, all row counts, all depths and all flags. Returns a view of its elements.
+    /// Adds an input buffer with the table: all first rows, then all row counts, all depths and all flags. Returns a view of its
+    /// elements.
     fn group_table(&mut self, groups: &[Group<i64>]) -> Value {
         let fields: [fn(&Group<i64>) -> i64; 4] = [|g| g.first_row, |g| g.rows, |g| g.depth, |g| g.flag];
         let numbers = fields.iter().flat_map(|field| groups.iter().map(field));
@@ -128,8 +129,8 @@ impl Generator {
         });
     }
 
-    /// Multiplies the rows of a group by a matrix, and stores the result to the same rows of the output.
-    fn multiply_group(&mut self, types: MmaTypes, lhs: &RowArray, rhs: &Matrix, out: &RowArray, group: Group<Value>) {
+    /// Emits loops that multiply the rows of a group by a matrix, and store the result to the same rows of the output.
+    fn emit_group_mmas(&mut self, types: MmaTypes, lhs: &RowArray, rhs: &Matrix, out: &RowArray, group: Group<Value>) {
         let scalar = TileKind::new(INDEX_TYPE, &[]);
         let (zero, one) = (self.index_constant(0), self.index_constant(1));
         let tile_rows = self.index_constant(lhs.tile[0]);
@@ -152,15 +153,15 @@ impl Generator {
                 let b = inner.load_operand(rhs, step);
                 inner.emit_mma(a, b, acc, &result)
             };
-            let total = outer.sum_over_depth(group.depth, &result, is_unbounded, step);
+            let total = outer.accumulate_over_depth(group.depth, &result, is_unbounded, step);
             outer.store_partial(out_view, &[tile, zero], total);
             Vec::new()
         });
     }
 
-    /// Emits a loop with `depth` iterations, a number that the program loads: a `for`, or a `loop` that breaks. `step` emits the
-    /// next sum from the iteration number and the current sum.
-    fn sum_over_depth(
+    /// Emits a loop with `depth` iterations: a `for`, or a `loop` with a `break` if `is_unbounded`. `depth` is a number that the
+    /// program loads. `step` emits the next accumulator from the iteration number and the current accumulator.
+    fn accumulate_over_depth(
         &mut self,
         depth: Value,
         kind: &TileKind,
@@ -170,16 +171,16 @@ impl Generator {
         let (zero, one, init) = (self.index_constant(0), self.index_constant(1), self.splat(kind, 0));
         if !is_unbounded {
             let loop_bounds = GeneratedLoopRange { bounds: [zero, depth, one], max_trips: 1 };
-            let fill = |inner: &mut Generator, at, carried: &[Value]| vec![step(inner, at, carried[0])];
-            return self.for_each_step(&loop_bounds, vec![init], std::slice::from_ref(kind), fill)[0];
+            let emit_body = |inner: &mut Generator, at, carried: &[Value]| vec![step(inner, at, carried[0])];
+            return self.for_each_step(&loop_bounds, vec![init], std::slice::from_ref(kind), emit_body)[0];
         }
         let scalar = TileKind::new(INDEX_TYPE, &[]);
         let types = [&scalar, kind].map(|kind| self.builder.tile_type(kind));
         self.loop_depth += 1;
         let body = self.region(&types, |inner, args| {
             let is_done = inner.compare_scalars(Predicate::GreaterThanOrEqual, args[0], depth);
-            let leave = Op::Break { operands: [args[1]].into() };
-            inner.emit_if(is_done, |inner| _ = inner.builder.emit_with_types(leave, &[]));
+            let break_op = Op::Break { operands: [args[1]].into() };
+            inner.emit_if(is_done, |inner| _ = inner.builder.emit_with_types(break_op, &[]));
             let (next, sum) = (inner.builder.emit_add(&scalar, args[0], one), step(inner, args[0], args[1]));
             inner.builder.emit_with_types(Op::Continue { operands: [next, sum].into() }, &[]);
         });
@@ -210,13 +211,13 @@ impl Generator {
         self.builder.emit_with_type(Op::MakePartitionView { tensor_view }, ty)
     }
 
-    /// Emits the assumption that a pointer is a multiple of 16, which is true for every buffer.
+    /// Emits the assumption that a pointer is a multiple of 16 bytes. Every buffer starts at such an address.
     fn assume_aligned(&mut self, value: Value, scalar: Scalar) -> Value {
         let ty = self.builder.pointer_tile_type(scalar, &[]);
         self.builder.emit_with_type(Op::Assume { predicate: Attribute::DivBy { divisor: 16, every: None, along: None }, value }, ty)
     }
 
-    /// Emits a store of a tile that may extend past the rows of its group.
+    /// Emits a store of a tile that may extend past the last row of its group.
     fn store_partial(&mut self, view: Value, index: &[Value], tile: Value) {
         let ty = self.builder.token_type();
         let (memory_ordering, memory_scope) = self.random_store_ordering();

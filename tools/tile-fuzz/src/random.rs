@@ -20,8 +20,8 @@ impl Random {
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
-    /// Returns another generator without advancing this one. Code that adds a random decision uses the other generator, so that the
-    /// rest of each seed's program stays the same.
+    /// Returns a second generator without advancing this generator. Code for a new random decision uses the second generator, so
+    /// that the other decisions of each seed's program stay the same.
     pub(crate) fn independent(&self) -> Random {
         Random(!self.0)
     }

@@ -8,10 +8,10 @@ use numerics::arith::{Overflow, Predicate, Rounding, Signedness};
 use tileir::Op;
 use tileir::enums::Direction;
 
-/// An associative and commutative operation.
+/// The associative and commutative operation that a reduction or scan applies to one operand.
 #[derive(Clone, Copy)]
 enum Fold {
-    /// Float elements must be small integers, so that the sum is exact in any order.
+    /// The operand of a float addition must contain small integers, so that the sum is exact in any order.
     Add,
     Mul,
     Min,
@@ -80,7 +80,7 @@ impl Generator {
         }
     }
 
-    /// Chooses a tile of the pool and one of its dimensions. Returns none if the tile is a scalar.
+    /// Chooses a tile of the pool and one of its dimensions. Returns `None` if the chosen tile is a scalar.
     fn tile_and_dimension(&mut self) -> Option<(Value, TileKind, usize)> {
         let (x, kind) = self.any_tile();
         (!kind.shape.is_empty()).then(|| {
@@ -89,8 +89,8 @@ impl Generator {
         })
     }
 
-    /// Returns the operands of an op that folds `x` and up to two other tiles. Each tile has its own operation.
-    fn fold_each(&mut self, x: Value, kind: &TileKind) -> FoldOperands {
+    /// Returns the operands of a reduction or scan over `x` and up to two other tiles. Each tile has its own operation.
+    fn elementwise_fold(&mut self, x: Value, kind: &TileKind) -> FoldOperands {
         let mut tiles = vec![(x, kind.clone())];
         for _ in 0..self.random.below(3).saturating_sub(self.random.below(2)) {
             let kind = kind.with_scalar(self.any_element_type());
@@ -166,7 +166,7 @@ impl Generator {
         let Some((x, kind, dim)) = self.tile_and_dimension() else { return };
         let is_integer = kind.scalar.is_int() && kind.scalar != Scalar::I1;
         let FoldOperands { tiles, kinds, identities, body } =
-            if is_integer && self.random.one_in(3) { self.argmax(x, &kind, dim) } else { self.fold_each(x, &kind) };
+            if is_integer && self.random.one_in(3) { self.argmax(x, &kind, dim) } else { self.elementwise_fold(x, &kind) };
         let reduced_kind = |kind: &TileKind| {
             let mut shape = kind.shape.clone();
             shape.remove(dim);
@@ -186,7 +186,7 @@ impl Generator {
         let FoldOperands { tiles, kinds, identities, body } = match self.random.below(4) {
             0 if is_integer => self.argmax(x, &kind, dim),
             1 if is_integer => self.recurrence(x, &kind),
-            _ => self.fold_each(x, &kind),
+            _ => self.elementwise_fold(x, &kind),
         };
         let identities = kinds.iter().zip(identities).map(|(kind, bits)| self.scalar_attribute(kind.scalar, bits)).collect();
         let types: Vec<_> = kinds.iter().map(|kind| self.builder.tile_type(kind)).collect();

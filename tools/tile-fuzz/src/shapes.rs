@@ -80,7 +80,8 @@ impl Generator {
         self.add_to_pool(value, result);
     }
 
-    /// Chooses a half or a quarter of one dimension. Returns the index operands and the kind of the slice.
+    /// Chooses a half or a quarter of a random dimension. Returns the index operands and the kind of the slice, or `None` if the
+    /// dimension has one element.
     fn random_slice(&mut self, kind: &TileKind) -> Option<(Vec<Value>, TileKind)> {
         let dim = self.random.below(kind.shape.len());
         if kind.shape[dim] < 2 {
@@ -115,7 +116,7 @@ impl Generator {
         self.add_to_pool(value, kind.clone());
     }
 
-    /// Emits the concatenation of a small tile and another tile of its kind.
+    /// Emits the concatenation of a tile and another tile of its kind. Omits tiles with more than 512 elements.
     fn concatenate(&mut self, lhs: Value, kind: &TileKind) {
         if kind.count() > 512 {
             return;

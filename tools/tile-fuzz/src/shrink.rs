@@ -10,7 +10,8 @@ fn failure_kind(message: &str) -> String {
     message.chars().filter(|c| !c.is_ascii_digit()).take(60).collect()
 }
 
-/// Reduces a failing program. `message` is the message of the failure that each smaller program must reproduce.
+/// Returns a smaller program that fails like `program`. `message` is the message of the failure that each smaller program must
+/// reproduce.
 pub(crate) fn shrink(mut program: Program, message: &str, runner: &StageRunner, folder: &Path) -> Program {
     let original_kind = failure_kind(message);
     // The expected results are those of the original program. A candidate may have different results.

@@ -9,7 +9,7 @@ use numerics::arith::Signedness;
 use tileir::types::{DYNAMIC, Dictionary};
 use tileir::{Attribute, Op, TypeId};
 
-/// A tensor in memory. Its dynamic extents and strides become operands.
+/// A tensor in memory, which a view divides into tiles.
 pub(crate) struct Tensor {
     pub(crate) scalar: Scalar,
     pub(crate) sizes: Vec<i64>,
@@ -31,8 +31,8 @@ impl Tensor {
 }
 
 impl Generator {
-    /// Returns a pointer or number. In two of three cases, emits the assumption that it is a multiple of 16, which the caller
-    /// guarantees.
+    /// Returns a pointer or a number that the caller guarantees to be a multiple of 16. In two of three cases, emits this
+    /// assumption.
     pub(crate) fn maybe_assume_alignment(&mut self, value: Value, ty: TypeId) -> Value {
         if self.random.one_in(3) {
             return value;
@@ -110,7 +110,7 @@ impl Generator {
         Some(Box::new(hints.into()))
     }
 
-    /// Chooses the value of elements outside a tensor. Integer tiles support only zero.
+    /// Chooses the value that a load returns for elements outside a tensor. Integer tiles support only zero.
     fn random_padding(&mut self, scalar: Scalar) -> Padding {
         match scalar.is_int() || self.random.one_in(2) {
             true => Padding::Zero,
@@ -171,8 +171,8 @@ impl Generator {
         self.load_view(view, &index, kind, None).0
     }
 
-    /// Emits a tile index below `tile_count`, from the tile block index or another number. Tile IR does not define the result of an
-    /// access with a larger index.
+    /// Emits a tile index less than `tile_count`, computed from the tile block index or from another number. Tile IR does not
+    /// define the result of an access with a larger index.
     fn index_below(&mut self, tile_count: i64) -> Value {
         let (index, bound) = if self.random.one_in(3) { (self.integers_below(4, &[]), 4) } else { (self.block_index, self.grid) };
         if bound <= tile_count {
@@ -209,7 +209,7 @@ impl Generator {
         self.view(&tensor, &View { kind: ViewKind::Partition, tile: kind.shape.clone(), dim_map: order }, None)
     }
 
-    /// Returns the index of the tile block's tile in a view of [`Generator::own_view`].
+    /// Returns the index operands with which a tile block accesses its tile in a view of [`Generator::own_view`].
     pub(crate) fn own_index(&mut self, kind: &TileKind) -> Vec<Value> {
         let zero = self.index_constant(0);
         (0..kind.shape.len()).map(|dim| if dim == 0 { self.block_index } else { zero }).collect()

@@ -1,8 +1,10 @@
-//! Bindings for the part of the CUDA driver API that `tile-launch` uses. If a call fails, the error contains the function's name.
+//! Bindings for the part of the CUDA driver API that `tile-launch` uses. If a call fails, the error contains the name of the called
+//! function.
 //!
-//! `libloading` opens the library at run time. Complete bindings such as `cudarc` would tie `tile-launch` to a CUDA version. It
-//! needs only two dozen functions, which have not changed in ten years. All unsafe code of `tile-launch` is in this file. Invariant
-//! (handles): each [`Module`], [`Memory`] and [`Event`] borrows its [`Device`], so the device outlives them.
+//! `libloading` opens the driver library at run time. Complete bindings such as `cudarc` would tie `tile-launch` to a CUDA version.
+//! `tile-launch` needs only two dozen functions, which have not changed in ten years. All unsafe code of `tile-launch` is in this
+//! file. Invariant (handles): each [`Module`], [`Memory`] and [`Event`] borrows its [`Device`], so the device outlives these
+//! objects.
 
 #![allow(unsafe_code, reason = "the driver is a C library")]
 
@@ -32,7 +34,7 @@ macro_rules! interface {
         impl Interface {
             /// Finds all functions in the library. `name` is the library's name in error messages.
             fn load(library: Library, name: &str) -> Result<Interface> {
-                // SAFETY: the types are those of CUDA's header, and the struct owns the library as long as the functions.
+                // SAFETY: the types are those of CUDA's header, and the struct keeps the library loaded while the functions exist.
                 unsafe {
                     $(let $field = *library.get(concat!($symbol, "\0").as_bytes()).map_err(|_| missing_function(name, $symbol))?;)*
                     Ok(Interface { $($field,)* _library: library })
@@ -130,8 +132,8 @@ fn open_library(path: Option<&Path>) -> Result<Interface> {
 }
 
 impl Interface {
-    /// Converts the status of a call to a result. `call` is the name of the called function.
-    fn check(&self, call: &str, status: Status) -> Result<()> {
+    /// Converts the status of a call to a result. `function_name` is the name of the called function.
+    fn check(&self, function_name: &str, status: Status) -> Result<()> {
         if status == 0 {
             return Ok(());
         }
@@ -145,7 +147,7 @@ impl Interface {
         };
         let name = error_string(self.error_name).unwrap_or_else(|| format!("error {status}"));
         let text = error_string(self.error_text).map_or(String::new(), |text| format!(": {text}"));
-        Err(Diagnostic::io("DRV004", format!("{call} failed with {name}{text}")))
+        Err(Diagnostic::io("DRV004", format!("{function_name} failed with {name}{text}")))
     }
 }
 
@@ -155,7 +157,7 @@ impl Device {
     pub(crate) fn open(library: Option<&Path>, number: i32) -> Result<Device> {
         let interface = open_library(library)?;
         let (mut version, mut count, mut handle, mut context) = (0, 0, 0, null_mut());
-        // SAFETY: out-parameters are valid for the call, here and below.
+        // SAFETY: the out-parameters are valid for the call, here and below.
         unsafe {
             interface.check("cuInit", (interface.init)(0))?;
             interface.check("cuDriverGetVersion", (interface.version)(&mut version))?;
@@ -172,8 +174,8 @@ impl Device {
     }
 
     /// Converts the status of a call to a result, as [`Interface::check`] does.
-    fn check(&self, call: &str, status: Status) -> Result<()> {
-        self.interface.check(call, status)
+    fn check(&self, function_name: &str, status: Status) -> Result<()> {
+        self.interface.check(function_name, status)
     }
 
     /// Returns the name of the GPU.
@@ -188,7 +190,7 @@ impl Device {
     /// Returns the value of a device attribute.
     pub(crate) fn attribute(&self, attribute: Attribute) -> Result<i32> {
         let mut value = 0;
-        // SAFETY: out-parameters are valid, as in `open`.
+        // SAFETY: the out-parameter is valid, as in `open`.
         let status = unsafe { (self.interface.device_attribute)(&mut value, attribute as c_int, self.cu_device) };
         self.check("cuDeviceGetAttribute", status).map(|()| value)
     }
@@ -204,14 +206,14 @@ impl Device {
     /// Allocates uninitialised device memory.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Memory<'_>> {
         let mut address = 0;
-        // SAFETY: out-parameters are valid, as in `open`.
+        // SAFETY: the out-parameter is valid, as in `open`.
         let status = unsafe { (self.interface.allocate)(&mut address, bytes.max(1)) };
         self.check("cuMemAlloc", status).map(|()| Memory { device: self, address })
     }
 
     /// Waits until the device has finished all submitted work.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        // SAFETY: no arguments.
+        // SAFETY: the function has no parameters.
         self.check("cuCtxSynchronize", unsafe { (self.interface.synchronize)() })
     }
 
@@ -222,7 +224,7 @@ impl Device {
         work()?;
         end.record()?;
         let mut milliseconds = 0.0;
-        // SAFETY: out-parameters are valid, as in `open`; both events are recorded.
+        // SAFETY: the out-parameter is valid, as in `open`, and both events are recorded.
         unsafe {
             self.check("cuEventSynchronize", (self.interface.wait)(end.handle))?;
             self.check("cuEventElapsedTime", (self.interface.elapsed)(&mut milliseconds, start.handle, end.handle))?;
@@ -230,10 +232,10 @@ impl Device {
         Ok(milliseconds)
     }
 
-    /// Creates an event that records the time.
+    /// Creates an event with timing enabled.
     fn new_event(&self) -> Result<Event<'_>> {
         let mut handle = null_mut();
-        // SAFETY: out-parameters are valid, as in `open`.
+        // SAFETY: the out-parameter is valid, as in `open`.
         let status = unsafe { (self.interface.new_event)(&mut handle, 0) };
         self.check("cuEventCreate", status).map(|()| Event { device: self, handle })
     }
@@ -242,19 +244,19 @@ impl Device {
 impl Memory<'_> {
     /// Copies host bytes to the allocation, at an offset in bytes.
     pub(crate) fn upload(&self, at: usize, bytes: &[u8]) -> Result<()> {
-        // SAFETY: the slice is valid; the driver checks the range of its own memory.
+        // SAFETY: the slice is valid, and the driver checks the range of its own memory.
         let status = unsafe { (self.device.interface.upload)(self.address + at as u64, bytes.as_ptr().cast(), bytes.len()) };
         self.device.check("cuMemcpyHtoD", status)
     }
     /// Copies the start of the allocation to host bytes.
     pub(crate) fn download(&self, bytes: &mut [u8]) -> Result<()> {
-        // SAFETY: as for `upload`.
+        // SAFETY: as in `upload`.
         let status = unsafe { (self.device.interface.download)(bytes.as_mut_ptr().cast(), self.address, bytes.len()) };
         self.device.check("cuMemcpyDtoH", status)
     }
     /// Sets the first bytes of the allocation to zero.
     pub(crate) fn clear(&self, bytes: usize) -> Result<()> {
-        // SAFETY: plain numbers; the driver checks the range.
+        // SAFETY: the parameters are numbers, and the driver checks the range.
         let status = unsafe { (self.device.interface.fill)(self.address, 0, bytes) };
         self.device.check("cuMemsetD8", status)
     }
@@ -293,7 +295,7 @@ impl Module<'_> {
 impl Event<'_> {
     /// Submits the event to the default stream.
     fn record(&self) -> Result<()> {
-        // SAFETY: the null stream is the default one.
+        // SAFETY: the handle is valid, and the null stream is the default stream.
         let status = unsafe { (self.device.interface.record)(self.handle, null_mut()) };
         self.device.check("cuEventRecord", status)
     }
@@ -303,28 +305,28 @@ impl Event<'_> {
 
 impl Drop for Event<'_> {
     fn drop(&mut self) {
-        // SAFETY: created by `new_event`, dropped once.
+        // SAFETY: `new_event` created the event, and only this call destroys it.
         unsafe { (self.device.interface.drop_event)(self.handle) };
     }
 }
 
 impl Drop for Memory<'_> {
     fn drop(&mut self) {
-        // SAFETY: created by `allocate`, dropped once.
+        // SAFETY: `allocate` returned the address, and only this call frees it.
         unsafe { (self.device.interface.free)(self.address) };
     }
 }
 
 impl Drop for Module<'_> {
     fn drop(&mut self) {
-        // SAFETY: created by `load`, dropped once.
+        // SAFETY: `load` returned the handle, and only this call unloads the module.
         unsafe { (self.device.interface.unload)(self.handle) };
     }
 }
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: retained by `open`; no object of the device outlives it.
+        // SAFETY: `open` has retained the context, and no object of the device outlives the device.
         unsafe { (self.interface.release_context)(self.cu_device) };
     }
 }

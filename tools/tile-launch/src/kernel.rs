@@ -16,7 +16,7 @@ const TILE_LANGUAGES: [u32; 3] = [6, 7, 8];
 /// Size of a hidden parameter, which is a tensor map, in bytes.
 const TENSOR_MAP_BYTES: u32 = 128;
 
-/// A kernel of a cubin, with the properties that its launch needs.
+/// A kernel of a cubin, with the properties that a launch of the kernel needs.
 pub(crate) struct Kernel {
     pub(crate) name: String,
     /// The name with a terminating zero, for the driver.
@@ -31,7 +31,8 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// Finds the kernel with this name or, without a name, the only kernel of the cubin. `file` is the cubin's name in messages.
+    /// Finds the kernel with the name `name` or, without a name, the only kernel of the cubin. `file` is the name of the cubin in
+    /// messages.
     pub(crate) fn find(cubin: &Cubin, file: &str, name: Option<&str>) -> Result<Kernel> {
         let names = || cubin.kernels.iter().map(|kernel| kernel.name.as_str()).collect::<Vec<_>>().join(", ");
         let kernel = match (name, &cubin.kernels[..]) {

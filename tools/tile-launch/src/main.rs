@@ -1,8 +1,8 @@
 //! `tile-launch`: launches a cubin on a GPU through the CUDA driver, writes its outputs, and times it.
 //!
-//! The launch description has the form of `tile-run` and `tile-sim`, but the CUDA driver chooses the addresses of buffers. The tool
-//! writes the outputs after the first launch. The timed launches follow and use the same memory. With `--against`, the launches of
-//! all cubins alternate, so that clock frequency and temperature affect them equally.
+//! `tile-launch` reads the same launch descriptions as `tile-run` and `tile-sim`, but the CUDA driver chooses the addresses of
+//! buffers. The tool writes the outputs after the first launch. The timed launches follow and use the same memory. With
+//! `--against`, the launches of all cubins alternate, so that clock frequency and temperature affect all cubins equally.
 
 mod driver;
 mod kernel;
@@ -66,9 +66,9 @@ struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// Size of the largest upload in bytes. It limits the host memory that a large buffer needs.
+/// Maximum size of one upload in bytes. The maximum limits the host memory that a large buffer needs.
 const UPLOAD_CHUNK_BYTES: usize = 64 << 20;
-/// Size in bytes of the part of an upload that one CPU thread generates at a time.
+/// Number of bytes of an upload that one CPU thread generates at a time.
 const FILL_PART_BYTES: usize = 1 << 20;
 
 fn main() -> std::process::ExitCode {

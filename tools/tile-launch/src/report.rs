@@ -7,7 +7,7 @@ use common::launch::{Call, Work};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// The measurements of one cubin. `registers` is the number of registers per thread.
+/// The measured launches of one cubin. `registers` is the number of registers per thread.
 #[derive(Serialize)]
 pub(crate) struct CubinReport {
     file: String,
@@ -15,14 +15,15 @@ pub(crate) struct CubinReport {
     registers: u32,
     /// The device time of each timed launch, in launch order.
     pub(crate) milliseconds: Vec<f32>,
-    /// The median of `milliseconds`; none without timed launches.
+    /// The median of `milliseconds`; `None` without timed launches.
     #[serde(skip_serializing_if = "Option::is_none")]
-    median: Option<f32>,
+    median_milliseconds: Option<f32>,
 }
 
-/// The properties of a GPU.
+/// The properties of a GPU, as the driver reports them.
 #[derive(Serialize)]
 pub(crate) struct Gpu {
+    /// The name of the GPU.
     device: String,
     /// The CUDA version that the driver supports: 13010 for 13.1.
     driver: i32,
@@ -39,7 +40,9 @@ pub(crate) struct Gpu {
 pub(crate) struct Report {
     #[serde(flatten)]
     gpu: Gpu,
+    /// Number of tile blocks along each dimension.
     grid: [u32; 3],
+    /// Floating-point operations and bytes that the launch description states.
     #[serde(skip_serializing_if = "Option::is_none")]
     work: Option<Work>,
     cubins: Vec<CubinReport>,
@@ -53,7 +56,7 @@ impl CubinReport {
             kernel: kernel.name.clone(),
             registers: kernel.registers,
             milliseconds: Vec::new(),
-            median: None,
+            median_milliseconds: None,
         }
     }
 }
@@ -76,7 +79,7 @@ pub(crate) fn json(report: &impl Serialize) -> String {
 }
 
 impl Gpu {
-    /// Queries the properties from the driver.
+    /// Queries the properties of a device from the driver.
     pub(crate) fn query(device: &Device) -> Result<Gpu> {
         let megahertz = |attribute| device.attribute(attribute).map(|kilohertz| f64::from(kilohertz) / 1e3);
         Ok(Gpu {
@@ -91,9 +94,9 @@ impl Gpu {
 }
 
 impl Report {
-    /// Computes the medians and combines the measurements of all cubins.
+    /// Computes the median time of each cubin, and combines the measurements of all cubins with the properties of the GPU.
     pub(crate) fn new(device: &Device, call: &Call, mut cubins: Vec<CubinReport>) -> Result<Report> {
-        cubins.iter_mut().for_each(|cubin_report| cubin_report.median = median(&cubin_report.milliseconds));
+        cubins.iter_mut().for_each(|cubin_report| cubin_report.median_milliseconds = median(&cubin_report.milliseconds));
         Ok(Report { gpu: Gpu::query(device)?, grid: call.grid, work: call.launch.work.clone(), cubins })
     }
 
@@ -104,7 +107,7 @@ impl Report {
         let _ = writeln!(out, "{}.{}", driver / 1000, driver % 1000 / 10);
         for cubin_report in &self.cubins {
             let _ = write!(out, "{} of {}", cubin_report.kernel, cubin_report.file);
-            let Some(median) = cubin_report.median else {
+            let Some(median) = cubin_report.median_milliseconds else {
                 out += ": launched\n";
                 continue;
             };

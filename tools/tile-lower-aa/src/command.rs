@@ -32,7 +32,7 @@ pub fn run(session: &mut Session, options: &Options) -> base::diag::Result<()> {
     source.reject_truncated()?;
     let producer = session.producer();
     let input = session.timed("decode", |_| tileir::import::open(&source.bytes, &source.name, &producer))?;
-    let mut envelope = input.envelope.next::<tileaa::Module>("lowered", &session.producer());
+    let mut envelope = input.envelope.for_next_stage::<tileaa::Module>("lowered", &session.producer());
     options.level.record_or_default(&mut envelope)?;
     options.bounds.record(&mut envelope)?;
     let is_optimised = envelope.options.opt_level() > 0;

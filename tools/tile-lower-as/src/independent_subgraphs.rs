@@ -32,12 +32,12 @@ pub(crate) fn second_component(function: &Function, target: Target) -> BTreeSet<
     let body = &function.body;
     let mma_only_tiles = mma_only_tiles(function);
     let connected = components(body, function.region, |op| Some(op_effects(function, &mma_only_tiles, op)));
-    let mma_components: BTreeSet<Option<usize>> = chained.iter().map(|op| connected.of(*op)).collect();
+    let mma_components: BTreeSet<Option<usize>> = chained.iter().map(|op| connected.component_of(*op)).collect();
     if mma_components.len() != COMPONENTS {
         return BTreeSet::new();
     }
     let second = mma_components.last().copied().flatten();
-    body.walk(function.region).into_iter().filter(|op| second.is_some() && connected.of(*op) == second).collect()
+    body.walk(function.region).into_iter().filter(|op| second.is_some() && connected.component_of(*op) == second).collect()
 }
 
 /// Whether an MMA has a row for each of the 128 TMEM lanes, which four warps access.

@@ -110,7 +110,7 @@ pub struct Lowering {
 impl Lowering {
     /// Starts the lowering of a program, without plans.
     pub fn new(program: File<tileaa::Module>, producer: &str) -> Lowering {
-        let envelope = program.envelope.next::<tileas::Module>("atoms", producer);
+        let envelope = program.envelope.for_next_stage::<tileas::Module>("atoms", producer);
         let payload = tileas::Module { globals: program.payload.globals.clone(), ..Default::default() };
         Lowering { program, plans: Vec::new(), lowered: File { envelope, payload }, is_done: false }
     }

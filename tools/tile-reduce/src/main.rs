@@ -1,4 +1,4 @@
-//! `tile-reduce` reduces a test case: it makes a program smaller while a command still fails on it in the same way.
+//! `tile-reduce` reduces a test case: it removes parts of a program as long as a command fails on the program in the same way.
 
 use base::diag::{Diagnostic, Result};
 use base::envelope::{Form, Sniffed, sniff};

@@ -1,4 +1,5 @@
-//! `tile-run`: executes Tile IR on the CPU and writes the kernel's outputs. [`executor`] defines the semantics.
+//! `tile-run`: executes Tile IR on the CPU and writes the kernel's outputs. The crate [`executor`] defines the semantics of
+//! kernels.
 
 use base::diag::{Diagnostic, Result};
 use base::nearest::did_you_mean;
@@ -89,7 +90,7 @@ fn run_kernel(session: &mut Session, options: &Options) -> Result<()> {
     }
 }
 
-/// Checks that a format has an op with the name in a `--trace` filter. Reason: a filter with another name matches no op.
+/// Checks that at least one format has an op with the name in a `--trace` filter. Reason: a filter with another name matches no op.
 fn check_op_name(name: &str) -> Result<()> {
     let tile_mnemonics = tileir::ops::Opcode::ALL.iter().map(|opcode| opcode.info().mnemonic);
     let mnemonic_lists =

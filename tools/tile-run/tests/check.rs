@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Line `n` of the source is location `@n`.
+/// The header of the program, with its locations: `@n` is line `n` of `k.py`.
 const HEADER: &str = r#"//!tile tileaa 4 lowered
 //!tile name "k.py"
 //!tile loc Source(file:(0),line:1,column:4,scope:None)
@@ -124,7 +124,7 @@ fn accesses_that_no_token_orders() {
 }
 
 #[test]
-fn a_store_of_two_values_to_one_address() {
+fn a_store_of_different_values_to_one_address_is_a_finding() {
     let body = |value: &str| {
         format!(
             "
@@ -205,7 +205,7 @@ fn assumptions_that_do_not_hold() {
 }
 
 #[test]
-fn the_origin_of_a_nan() {
+fn a_nan_is_reported_at_the_op_that_first_computes_it() {
     let body = format!(
         "{ELEMENT_POINTERS}
   %20, %21 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @1
@@ -218,7 +218,7 @@ fn the_origin_of_a_nan() {
 
 /// The default checks report every finding exactly once.
 #[test]
-fn findings_are_reported_once() {
+fn a_finding_of_many_tile_blocks_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let body = format!("{ELEMENT_POINTERS}\n  %19 = load(ptr: %13, {WEAK}) : tile<8xf32>, token @2").replace("%19 =", "%19, %20 =");
     let output = tile_run(folder.path(), "%0: ptr<f32>", &body, &["--check", "empty:f32[8]", "--grid", "100"]);

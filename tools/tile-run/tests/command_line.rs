@@ -42,8 +42,8 @@ const THREE_POINTERS: &str = "%0: ptr<f32>, %1: ptr<f32>, %2: ptr<f32>";
 fn arrays_are_parsed_from_arguments_and_printed() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["iota:f32[10]", "ones:f32[10]", "sum=zeros:f32[2, 5]", "--grid", "3", "--print-outputs"];
-    let shown = stdout(&tile_run(folder.path(), THREE_POINTERS, ADD_KERNEL, &args));
-    assert!(shown.ends_with("sum: f32[2, 5] [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]\n"), "{shown}");
+    let printed = stdout(&tile_run(folder.path(), THREE_POINTERS, ADD_KERNEL, &args));
+    assert!(printed.ends_with("sum: f32[2, 5] [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]\n"), "{printed}");
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn outputs_are_arrays_that_can_be_inputs() {
     stdout(&tile_run(folder.path(), THREE_POINTERS, ADD_KERNEL, &args));
     let sum = format!("{out}/sum.npy");
     let args = [sum.as_str(), "ones:f32[10]", "sum=zeros:f32[10]", "--grid=3", "--print-outputs"];
-    let shown = stdout(&tile_run(folder.path(), THREE_POINTERS, ADD_KERNEL, &args));
-    assert!(shown.contains("sum: f32[10] [2, 3, 4, ..., 9, 10, 11]"), "{shown}");
+    let printed = stdout(&tile_run(folder.path(), THREE_POINTERS, ADD_KERNEL, &args));
+    assert!(printed.contains("sum: f32[10] [2, 3, 4, ..., 9, 10, 11]"), "{printed}");
 }
 
 /// If `--launch` names a launch description, `tile-run` needs no arguments for the parameters. It writes the outputs as raw bytes.

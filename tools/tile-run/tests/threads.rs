@@ -1,5 +1,5 @@
-//! `.as` and `.sched` files. Each thread computes on the elements in its registers. `tile-run` rejects a program in which a thread
-//! needs an element that is not in its registers.
+//! Tests the execution of `.as` and `.sched` files, in which each thread computes on the elements in its registers. `tile-run`
+//! rejects a program in which a thread needs an element that is not in its registers.
 
 use std::process::{Command, Output};
 
@@ -60,7 +60,7 @@ fn store(value: &str, vector_bits: u32) -> String {
     format!("  %u = store_view(tile: {value}, view: %b, index: [%i], {WEAK}, atom: vector(vector_bits: {vector_bits})) : token @2")
 }
 
-/// Returns the printed second parameter, or the error message.
+/// Runs a kernel on `ARGS`. Returns the printed contents of the second array, or the error message.
 fn printed_result(header: &str, attrs: &str, body: &str) -> Result<String, String> {
     let output = tile_run(header, attrs, body, &ARGS);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -84,7 +84,7 @@ fn expect_error(outcome: Result<String, String>, expected_text: &str) {
 const INCREASING: &str = "[0, 1, 2, ..., 253, 254, 255]";
 
 #[test]
-fn elements_follow_the_layout() {
+fn layout_conversions_move_elements_only_within_their_route() {
     let unchanged = load(0, 1) + &store("%x", 1);
     assert_eq!(run_program(&unchanged).unwrap(), INCREASING);
     // The route `registers` cannot move data between threads.
@@ -100,7 +100,7 @@ fn elements_follow_the_layout() {
 }
 
 #[test]
-fn vectors_are_contiguous() {
+fn vector_accesses_need_contiguous_elements() {
     expect_error(run_program(&(load(2, 1) + &store("%x", 0))), "do not run along one dimension");
     expect_error(run_program(&(load(0, 2) + &store("%x", 0))), "has no vectors of 4 elements");
 }

@@ -219,7 +219,7 @@ pub fn check(file: &File<Module>) -> Result<()> {
 
 /// Converts a `.as` module to `.sched`, without any scheduling decision.
 pub fn convert_to_sched(input: &File<tileas::Module>, producer: &str) -> File<Module> {
-    let envelope = input.envelope.next::<Module>("start", producer);
+    let envelope = input.envelope.for_next_stage::<Module>("start", producer);
     let tileas::Module { layouts, globals, functions } = input.payload.clone();
     let functions = functions.into_iter().map(|function| {
         let attrs = FunctionAttrs { program: function.attrs, ..FunctionAttrs::default() };

@@ -20,7 +20,7 @@ const MIN_K_STEPS: u32 = 4;
 
 pub(crate) fn run(function: &mut Function) {
     let prefetches =
-        bodies_with_one_warp(function).into_iter().filter_map(|block| first_fragments::prefetch_of(function, block).ok());
+        bodies_with_one_warp(function).into_iter().filter_map(|block| first_fragments::fragment_prefetch(function, block).ok());
     let prefetches = prefetches.filter(|prefetch| k_steps(function, prefetch.mma) >= MIN_K_STEPS);
     let loads: Vec<OpId> = prefetches.flat_map(|prefetch| prefetch.loads).collect();
     for op in loads {

@@ -56,7 +56,8 @@ impl TokenOrdering {
             let both_by_tma = [earlier.op, op].into_iter().all(|op| token_order::is_tma_store(function, op));
             let by_one_thread = both_by_tma || token_order::are_stores_of_first_thread(function, earlier.op, op);
             let address_may_differ = earlier.iteration_of.is_some_and(|iteration_of| {
-                !self.is_same_or_disjoint(function, &now, iteration_of) && !common::fault_injected("sched.iterations")
+                !self.accesses_same_or_disjoint_elements(function, &now, iteration_of)
+                    && !common::fault_injected("sched.iterations")
             });
             !by_one_thread
                 && (earlier_access.writes || now.writes)
@@ -90,9 +91,9 @@ impl TokenOrdering {
 
     /// Returns whether an access to this address in an earlier iteration of the loop was to the same elements or to disjoint
     /// elements.
-    fn is_same_or_disjoint(&self, function: &Function, access: &OrderedAccess<'_>, iteration_of: OpId) -> bool {
+    fn accesses_same_or_disjoint_elements(&self, function: &Function, access: &OrderedAccess<'_>, iteration_of: OpId) -> bool {
         let (base, index) = access.address.split_first().expect("an access has a base");
-        self.distances[&iteration_of].is_same_or_disjoint(function, *base, index)
+        self.distances[&iteration_of].accesses_same_or_disjoint_elements(function, *base, index)
     }
 
     /// Records a barrier: all earlier accesses are complete.

@@ -4,7 +4,7 @@ use base::diag::{Diagnostic, Result};
 use base::envelope::{Sniffed, sniff};
 use ptx::{Function, Instruction, Item, Statement};
 
-/// The statistics of one kernel. A row has a name and a number. All kernels in files of one kind (PTX or cubin) have rows with the
+/// The statistics of one kernel as rows of a name and a number. All kernels in files of one kind (PTX or cubin) have rows with the
 /// same names.
 pub(crate) struct KernelStatistics {
     pub(crate) kernel: String,
@@ -68,8 +68,10 @@ fn ptx_statistics(function: &Function) -> KernelStatistics {
     while let Some(statement) = stack.pop() {
         match statement {
             Statement::Instruction(instruction) => {
-                let kind =
-                    INSTRUCTION_KINDS.iter().position(|(_, is_of_kind)| is_of_kind(instruction)).expect("the last kind fits all");
+                let kind = INSTRUCTION_KINDS
+                    .iter()
+                    .position(|(_, is_of_kind)| is_of_kind(instruction))
+                    .expect("the last kind matches every instruction");
                 counts[kind] += 1;
             }
             Statement::Block(inner) => stack.extend(inner),

@@ -9,7 +9,7 @@ use simulator::hidden::{self, TensorMapSources};
 use simulator::program::Program;
 use simulator::{Delivery, ExecutionMode, Fault, Global, LaunchSizes, Machine, Options, Races, decode};
 
-/// Runs the kernel that the command line selects, and writes its outputs, printed text and statistics.
+/// Runs the kernel that the command line selects, and writes its outputs, its printed text and its statistics.
 pub(crate) fn run(
     session: &Session,
     module: &ptx::Module,

@@ -1,7 +1,7 @@
 //! `tile-sim`: executes PTX on the CPU.
 //!
-//! The crate `simulator` executes the PTX, and documents the faults that it detects. This crate parses the command line, and reads
-//! and writes the files.
+//! The crate `simulator` executes the PTX, and documents the faults that it detects. The crate `tile-sim` parses the command line,
+//! and reads and writes the files.
 
 mod launch;
 
@@ -92,7 +92,7 @@ fn main() -> std::process::ExitCode {
     common::runner::<Arguments>(&ABOUT, run)
 }
 
-/// Reads the PTX, and runs one of its kernels unless the command line asks only for a verification.
+/// Reads the PTX, and runs one of its kernels. With `--verify-only`, no kernel runs.
 fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let input = session.input()?;
     let (module, text) = ptx::open(&input.bytes, &input.name)?;

@@ -46,7 +46,7 @@ fn bulk_copies() {
 /// Two bulk copies fill the same bytes of shared memory. The second copy must wait until the threads have read the data of the
 /// first copy.
 #[test]
-fn a_stage_is_released_before_reuse() {
+fn reuse_of_a_stage_before_its_release_is_a_race() {
     let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\nmov.b32 %r10, 32;\n\
         @%p1 bra I;\nmbarrier.init.shared.b64 [smem+512], %r3;\nmbarrier.init.shared.b64 [smem+520], %r10;\nmbarrier.init.shared.b64 [smem+528], %r3;\nI:\nbar.sync 0;\n\
         mov.b32 %r9, 128;\nmov.b32 %r4, 0;\nsetp.lt.u32 %p3, %r1, 32;\n@%p3 bra C;\n\
@@ -139,14 +139,14 @@ fn tensor_memory() {
 /// PTX from NVIDIA's compilers violates these rules. A violation is therefore a warning, unless `--races` is `error`.
 #[test]
 fn rules_that_other_compilers_violate_are_warnings() {
-    let warp_group = warp_group();
+    let warp_group_mma = warp_group_mma();
     let fence = "bra SKIP;\nwgmma.fence.sync.aligned;\n";
     let tensor = kernel("sm_100a", 128, 10240, TENSOR_MEMORY_MMA);
     let guard = kernel("sm_80", 32, 64, "mov.b32 %r3, 1;\nsetp.eq.b32 %p1, %r3, 0;\n@%p1 bra L;\nst.global.b32 [%rd1], 5;\nL:");
     let cases = [
         ("SIM020", guard.replace("mov.b32 %r3, 1;\n", ""), 0),
         ("SIM030", tensor.replace("fence.proxy.async.shared::cta;\n", ""), 16f32.to_bits()),
-        ("SIM037", warp_group.replace(fence, &format!("{fence}add.s32 %r102, %r102, 0;\n")), 17f32.to_bits()),
+        ("SIM037", warp_group_mma.replace(fence, &format!("{fence}add.s32 %r102, %r102, 0;\n")), 17f32.to_bits()),
         // Every warp uses an address with lane 0, but the hardware accesses the lanes of the warp.
         ("SIM081", tensor.replace("%r1, 96", "%r1, 0"), 16f32.to_bits()),
     ];
@@ -163,7 +163,7 @@ fn rules_that_other_compilers_violate_are_warnings() {
 
 /// A proxy fence must follow a write of the generic proxy before TMA overwrites the same bytes.
 #[test]
-fn a_write_before_an_asynchronous_write() {
+fn a_generic_write_before_a_tma_write_needs_a_proxy_fence() {
     let body = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\nst.shared.b32 [%r2], %r3;\n\
         @!%p1 mbarrier.init.shared.b64 [smem+512], %r3;\nfence.proxy.async.shared::cta;\nbar.sync 0;\nmov.b32 %r9, 256;\n@%p1 bra W;\n\
         mbarrier.arrive.expect_tx.shared.b64 _, [smem+512], %r9;\n\
@@ -176,7 +176,7 @@ fn a_write_before_an_asynchronous_write() {
 }
 
 /// Returns PTX in which a warp group executes an MMA of ones. Each accumulator starts at 1 and becomes 17.
-fn warp_group() -> String {
+fn warp_group_mma() -> String {
     let registers: Vec<String> = (100..104).map(|n| format!("%r{n}")).collect();
     let registers = registers.join(", ");
     let ones: String = (100..104).map(|n| format!("mov.b32 %r{n}, 0f3F800000;\n")).collect();
@@ -193,7 +193,7 @@ fn warp_group() -> String {
 
 #[test]
 fn wgmma_registers_are_fenced() {
-    let ptx = warp_group();
+    let ptx = warp_group_mma();
     for delivery in ["early", "late"] {
         let options = ["--delivery", delivery];
         assert_eq!(output_word(&run(&ptx, &options), 0), 17f32.to_bits());
@@ -205,7 +205,7 @@ fn wgmma_registers_are_fenced() {
 
 #[test]
 fn all_warps_of_a_group_issue_the_same_wgmma() {
-    let ptx = warp_group();
+    let ptx = warp_group_mma();
     check_rule("SIM055", &ptx, "%r1, 128;", "%r1, 96;", &[]);
     let exit_early = "mov.u32 %r9, 96;\nsetp.ge.u32 %p1, %r1, %r9;\n@%p1 ret;\n@%p1 bra SKIP;";
     let broken = check_rule("SIM040", &ptx, "@%p1 bra SKIP;", exit_early, &[]);
@@ -218,7 +218,7 @@ fn wgmma_operands_are_not_written_before_the_wait() {
     let late = ["--delivery", "late"];
     let wait = "wgmma.wait_group.sync.aligned 0;\nbar.sync 1;\nst.shared.b32 [%r4], %r5;\n";
     let swapped = "st.shared.b32 [%r4], %r5;\nwgmma.wait_group.sync.aligned 0;\nbar.sync 1;\n";
-    check_rule("SIM032", &warp_group(), wait, swapped, &late);
+    check_rule("SIM032", &warp_group_mma(), wait, swapped, &late);
     let ptx =
         kernel("sm_100a", 128, 10240, TENSOR_MEMORY_MMA).replace("@!%p4 bra W;\n", "@!%p4 bra W;\nst.shared.b32 [%r5], %r6;\n");
     let (write, wait) = ("st.shared.b32 [%r5], %r6;\n", "B:\nmov.b32 %r11, 0;\n");
@@ -242,7 +242,7 @@ fn uninitialised_tensor_memory_is_not_read() {
 }
 
 /// Warps 0 and 4 access the same lanes of tensor memory. Warp 0 stores, warp 4 loads, and then warp 0 stores again.
-const HANDOFF: &str = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r7, 32;\nsetp.lt.u32 %p2, %r1, 128;\n\
+const TMEM_HANDOFF: &str = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r7, 32;\nsetp.lt.u32 %p2, %r1, 128;\n\
     @%p1 bra A;\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [smem], %r7;\n\
     tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;\nA:\nbar.sync 0;\nld.shared.b32 %r8, [smem];\n\
     @%p1 bra B;\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%r8], {%r1};\ntcgen05.wait::st.sync.aligned;\n\
@@ -254,7 +254,7 @@ const HANDOFF: &str = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r7, 32;\nsetp.lt.u32 
 
 #[test]
 fn tensor_memory_is_fenced_between_warps() {
-    let ptx = kernel("sm_100a", 256, 64, HANDOFF);
+    let ptx = kernel("sm_100a", 256, 64, TMEM_HANDOFF);
     let without_second = |text: &str| {
         let at = ptx.find("C:\nbar.sync 2").unwrap();
         let from = if text.contains("before") { ptx[..at].rfind(text) } else { ptx[at..].find(text).map(|found| at + found) };

@@ -12,7 +12,7 @@ fn run_case(ptx: &str, grid: u32, options: &[&str]) -> Outcome {
 }
 
 /// Executes the instructions of `body`. Returns the value of `%r10` for 32 bits, or of `%rd10` for 64 bits.
-fn result_of(body: &str, bits: u32) -> u64 {
+fn result_register(body: &str, bits: u32) -> u64 {
     let name = if bits == 64 { "%rd10" } else { "%r10" };
     let ptx = kernel("sm_90", 1, 64, &format!("{body}\nst.global.b{bits} [%rd1], {name};"));
     let outcome = run_case(&ptx, 1, &[]);
@@ -29,7 +29,7 @@ fn mul24_and_mad24() {
         ("mad24.lo.s32 %r10, 1000, 1000, -1;", 999_999),
         ("mad24.hi.sat.s32 %r10, 0x7fffff, 0x7fffff, 0x7fffffff;", 0x7fff_ffff),
     ] {
-        assert_eq!(result_of(instruction, 32), u64::from(expected), "{instruction}");
+        assert_eq!(result_register(instruction, 32), u64::from(expected), "{instruction}");
     }
 }
 
@@ -42,7 +42,7 @@ fn pairs_of_16_bit_numbers() {
         ("max.u16x2 %r10, 0x00018000, 0xffff7fff;", 0xffff_8000),
         ("max.relu.s16x2 %r10, 0xfffe0003, 0xffff0001;", 0x0000_0003),
     ] {
-        assert_eq!(result_of(instruction, 32), expected, "{instruction}");
+        assert_eq!(result_register(instruction, 32), expected, "{instruction}");
     }
 }
 
@@ -56,7 +56,7 @@ fn dot_products_of_halves_and_bytes() {
         ("dp2a.hi.s32.s32 %r10, 0x80007fff, 0x807f0000, -1;", -1 + 0x7fff * 0x7f + 0x8000 * 0x80),
         ("dp4a.s32.u32 %r10, 0xff02ff01, 0x04030201, 7;", 7 + 1 - 2 + 2 * 3 - 4),
     ] {
-        assert_eq!(result_of(instruction, 32), u64::from(expected as u32), "{instruction}");
+        assert_eq!(result_register(instruction, 32), u64::from(expected as u32), "{instruction}");
     }
 }
 
@@ -115,7 +115,7 @@ fn directed_rounding_of_doubles() {
         ("sqrt.rm.f64 %rd10, 0d4000000000000000;".into(), 0x3ff6_a09e_667f_3bcc),
         ("cvt.rp.f64.s64 %rd10, 9007199254740993;".into(), 0x4340_0000_0000_0001),
     ] {
-        assert_eq!(result_of(&instruction, 64), expected, "{instruction}");
+        assert_eq!(result_register(&instruction, 64), expected, "{instruction}");
     }
 }
 
@@ -226,12 +226,12 @@ fn each_cta_has_private_memory() {
     let ptx = kernel("sm_90", 1, 64, body).replace(".reqntid", ".minperctamemory 260\n.reqntid");
     let outcome = run_case(&ptx, 6, &[]);
     assert!((0..6).all(|cta| output_word(&outcome, 2 * cta) == 260));
-    let mut places: Vec<u32> = (0..6).map(|cta| output_word(&outcome, 2 * cta + 1)).collect();
-    places.sort();
-    assert!(places.is_sorted_by(|a, b| a % 128 == 0 && b - a >= 260), "{places:?}");
-    let beyond = ptx.replace("[%rd2+256]", "[%rd2+260]");
-    let beyond = Case { ptx: &beyond, grid: [6, 1, 1], buffer: counting_words(256), options: &[], files: &[] }.run();
-    assert!(beyond.code == 1 && beyond.errors.contains("SIM010"), "{}", beyond.errors);
+    let mut memory_addresses: Vec<u32> = (0..6).map(|cta| output_word(&outcome, 2 * cta + 1)).collect();
+    memory_addresses.sort();
+    assert!(memory_addresses.is_sorted_by(|a, b| a % 128 == 0 && b - a >= 260), "{memory_addresses:?}");
+    let broken = ptx.replace("[%rd2+256]", "[%rd2+260]");
+    let broken = Case { ptx: &broken, grid: [6, 1, 1], buffer: counting_words(256), options: &[], files: &[] }.run();
+    assert!(broken.code == 1 && broken.errors.contains("SIM010"), "{}", broken.errors);
 }
 
 #[test]

@@ -128,13 +128,13 @@ fn check_wgmma(ty: Type, n: usize, d: (&str, usize), layout: &Layout, left_in_re
         _ if d.0 == "s32" => String::new(),
         _ => ", 1, 1".into(),
     };
-    let left = if left_in_registers { register_list(30, 4) } else { "%rd20".into() };
+    let a_operand = if left_in_registers { register_list(30, 4) } else { "%rd20".into() };
     let name = format!("wgmma.mma_async.sync.aligned.m64n{n}k{k}.{}.{1}.{1}", d.0, ty.name);
     // If A is in registers, the input contains the registers of each thread after the image of shared memory.
     let body = format!(
         "{}add.s32 %r21, %r2, {HALF_BYTES};\n{}{}shl.b32 %r22, %r1, 4;\ncvt.u64.u32 %rd2, %r22;\nadd.s64 %rd2, %rd2, %rd1;\n\
          add.s64 %rd2, %rd2, {};\n{}mul.lo.u32 %r3, %r1, {};\ncvt.u64.u32 %rd3, %r3;\nadd.s64 %rd3, %rd3, %rd1;\n\
-         add.s64 %rd3, %rd3, {};\nwgmma.fence.sync.aligned;\n{name} {}, {left}, %rd21, 0{flags};\n\
+         add.s64 %rd3, %rd3, {};\nwgmma.fence.sync.aligned;\n{name} {}, {a_operand}, %rd21, 0{flags};\n\
          wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n{}",
         copy_to_shared(128, 2 * HALF_BYTES),
         descriptor_text("%rd20", "%r2", layout),

@@ -6,7 +6,7 @@ mod support;
 use support::{check_rule, kernel, output_word, run};
 
 #[test]
-fn global_bounds_and_alignment() {
+fn global_accesses_out_of_bounds_or_misaligned_are_faults() {
     let ptx = kernel("sm_80", 32, 64, "mul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\nst.global.b32 [%rd3+896], %r1;");
     let broken = check_rule("SIM010", &ptx, "+896", "+900", &[]);
     assert!(broken.errors.contains("k.ptx:18") && broken.errors.contains("lanes 31"), "{}", broken.errors);
@@ -15,13 +15,13 @@ fn global_bounds_and_alignment() {
 }
 
 #[test]
-fn shared_bounds() {
+fn shared_accesses_out_of_bounds_are_faults() {
     let ptx = kernel("sm_80", 32, 128, "shl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nst.shared.b32 [%r4], %r1;");
     check_rule("SIM010", &ptx, "[%r4]", "[%r4+4]", &[]);
 }
 
 #[test]
-fn undefined_registers_and_memory() {
+fn uses_of_undefined_registers_and_memory_are_faults() {
     let ptx = kernel("sm_80", 32, 64, "mov.b32 %r3, 1;\nsetp.eq.b32 %p1, %r3, 0;\n@%p1 bra L;\nst.global.b32 [%rd1], %r3;\nL:");
     check_rule("SIM020", &ptx, "mov.b32 %r3, 1;", "", &[]);
     let ptx = kernel(
@@ -43,13 +43,13 @@ fn undefined_registers_and_memory() {
 
 /// Each thread stores its index to shared memory, loads the index of a thread of the other warp, and stores this index to the
 /// buffer.
-const EXCHANGE: &str = "shl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nst.shared.b32 [%r4], %r1;\nbar.sync 0;\n\
+const WARP_EXCHANGE: &str = "shl.b32 %r3, %r1, 2;\nadd.s32 %r4, %r2, %r3;\nst.shared.b32 [%r4], %r1;\nbar.sync 0;\n\
     xor.b32 %r5, %r3, 128;\nadd.s32 %r6, %r2, %r5;\nld.shared.b32 %r7, [%r6];\nbar.sync 1;\nst.shared.b32 [%r4], %r7;\n\
     cvt.u64.u32 %rd2, %r3;\nadd.s64 %rd3, %rd1, %rd2;\nst.global.b32 [%rd3], %r7;";
 
 #[test]
-fn missing_barriers_between_warps() {
-    let ptx = kernel("sm_80", 64, 256, EXCHANGE);
+fn a_missing_barrier_between_warps_is_a_race() {
+    let ptx = kernel("sm_80", 64, 256, WARP_EXCHANGE);
     assert_eq!(output_word(&run(&ptx, &[]), 3), 35);
     check_rule("SIM035|SIM036", &ptx, "bar.sync 0;\n", "", &[]);
     check_rule("SIM035|SIM036", &ptx, "bar.sync 1;\n", "", &[]);
@@ -59,7 +59,7 @@ fn missing_barriers_between_warps() {
 }
 
 #[test]
-fn a_missing_barrier_before_a_read() {
+fn a_read_without_a_barrier_after_the_write_is_a_race() {
     let body = "setp.ge.u32 %p1, %r1, 32;\n@%p1 bra L;\nst.shared.b32 [%r2], %r1;\nL:\nbar.sync 0;\nld.shared.b32 %r3, [%r2];";
     let broken = check_rule("SIM035", &kernel("sm_80", 64, 64, body), "bar.sync 0;\n", "", &[]);
     assert!(broken.errors.contains("the write is in line 18"), "{}", broken.errors);
@@ -68,14 +68,15 @@ fn a_missing_barrier_before_a_read() {
 /// Two unordered writes to the same address are a race if their values differ. Several warps may write the same value without
 /// order.
 #[test]
-fn a_missing_barrier_between_writes() {
+fn unordered_writes_of_different_values_are_a_race() {
     let body = "setp.ge.u32 %p1, %r1, 32;\nmov.b32 %r3, 1;\nmov.b32 %r4, 2;\n@%p1 bra L;\nst.shared.b32 [%r2], %r3;\nL:\nbar.sync 0;\n\
         @!%p1 bra M;\nst.shared.b32 [%r2], %r4;\nM:";
     let ptx = kernel("sm_80", 64, 64, body);
     let broken = check_rule("SIM036", &ptx, "bar.sync 0;\n", "", &[]);
     assert!(broken.errors.contains("wrote another value"), "{}", broken.errors);
-    let same = kernel("sm_80", 64, 64, &body.replace("mov.b32 %r4, 2;", "mov.b32 %r4, 1;").replace("bar.sync 0;\n", ""));
-    assert!(run(&same, &["--races", "error"]).errors.is_empty());
+    let ptx_with_equal_values =
+        kernel("sm_80", 64, 64, &body.replace("mov.b32 %r4, 2;", "mov.b32 %r4, 1;").replace("bar.sync 0;\n", ""));
+    assert!(run(&ptx_with_equal_values, &["--races", "error"]).errors.is_empty());
 }
 
 /// Two warps wait at different barriers, and neither warp reaches the barrier of the other warp.
@@ -109,7 +110,7 @@ fn cluster_barriers_order_accesses() {
 }
 
 #[test]
-fn barriers_with_wrong_counts() {
+fn wrong_thread_counts_of_barriers_are_faults() {
     let ptx = kernel("sm_80", 64, 64, "barrier.sync 1, 64;");
     let broken = check_rule("SIM040", &ptx, "1, 64", "1, 96", &[]);
     assert!(broken.errors.contains("barrier 1, where 64 of 96 threads have arrived"), "{}", broken.errors);
@@ -121,7 +122,7 @@ fn barriers_with_wrong_counts() {
 }
 
 #[test]
-fn lanes_missing_from_a_collective() {
+fn a_collective_without_all_lanes_is_a_fault() {
     let body = "mov.b32 %r3, 5;\nsetp.lt.u32 %p1, %r1, 16;\n@%p1 bra L;\nmov.b32 %r3, 6;\nL:\n\
         shfl.sync.idx.b32 %r4, %r3, 31, 31, -1;\nst.global.b32 [%rd1], %r4;";
     let ptx = kernel("sm_80", 32, 64, body);
@@ -132,12 +133,12 @@ fn lanes_missing_from_a_collective() {
 }
 
 /// Thread 0 initialises an mbarrier for 32 arrivals. All threads arrive at the mbarrier and wait for it.
-const MBARRIER: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 32;\n@!%p1 mbarrier.init.shared.b64 [smem], %r3;\nbar.sync 0;\n\
+const MBARRIER_OF_32_THREADS: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 32;\n@!%p1 mbarrier.init.shared.b64 [smem], %r3;\nbar.sync 0;\n\
     mbarrier.arrive.shared.b64 _, [smem];\nmov.b32 %r4, 0;\nW:\nmbarrier.try_wait.parity.shared.b64 %p2, [smem], %r4;\n@!%p2 bra W;";
 
 #[test]
-fn mbarriers_with_wrong_counts() {
-    let ptx = kernel("sm_90a", 32, 64, MBARRIER);
+fn wrong_arrival_counts_of_mbarriers_are_faults() {
+    let ptx = kernel("sm_90a", 32, 64, MBARRIER_OF_32_THREADS);
     let broken = check_rule("SIM040", &ptx, "%r3, 32", "%r3, 33", &[]);
     assert!(broken.errors.contains("1 of 33 arrivals"), "{}", broken.errors);
     check_rule("SIM054", &ptx, "%r3, 32", "%r3, 20", &[]);
@@ -145,7 +146,7 @@ fn mbarriers_with_wrong_counts() {
 }
 
 #[test]
-fn traps_endless_loops_and_printed_text() {
+fn traps_and_endless_loops_are_faults_and_vprintf_prints() {
     let ptx = kernel("sm_80", 32, 64, "setp.eq.b32 %p1, %r1, 77;\n@%p1 trap;");
     check_rule("SIM060", &ptx, "77", "7", &[]);
     let ptx = kernel("sm_80", 32, 64, "L:\nadd.s32 %r3, %r1, 1;\nsetp.eq.b32 %p1, %r1, 77;\n@%p1 bra L;");

@@ -4,7 +4,7 @@ mod support;
 
 use support::{Case, Outcome, counting_words, kernel};
 
-/// Copies a tile of 8 by 4 words, at column 4 of row 2, to the start of the output.
+/// PTX that copies a TMA tile of 8 columns and 4 rows of words, at column 4 of row 2, to the start of the output.
 const COPY: &str = "setp.ne.b32 %p1, %r1, 0;\nmov.b32 %r3, 1;\n@!%p1 mbarrier.init.shared.b64 [smem+512], %r3;\nbar.sync 0;\n\
     mov.b32 %r9, 128;\nmov.b64 %rd5, k_param_1;\ncvta.param.u64 %rd6, %rd5;\n@%p1 bra W;\n\
     mbarrier.arrive.expect_tx.shared.b64 _, [smem+512], %r9;\n\
@@ -56,8 +56,8 @@ fn recipes_in_the_ptx_define_tensor_maps() {
     refused(&copy_kernel(&format!("{ENVELOPE}{}", RECIPE.replace("dims:[", "dims:("))), "cannot parse");
 }
 
-/// C code of a callback that does the same as a callback that a compiler generates. It reads the buffer address at offset 0 of the
-/// parameters, and writes the tensor map at offset 48. In the constant bank, this offset is a multiple of 64 bytes.
+/// C code of a callback with the interface of callbacks that a compiler generates. The callback reads the buffer address at offset
+/// 0 of the parameters, and writes the tensor map at offset 48. In the constant bank, this offset is a multiple of 64 bytes.
 const CALLBACK: &str = r#"
 #include <stdint.h>
 static int changed(void *a, void *b, void *c, uint8_t *params) {
@@ -82,7 +82,7 @@ fn compile_callback(result: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn callbacks_run_only_when_allowed() {
+fn callbacks_run_only_with_allow_native() {
     let Some(good) = compile_callback("0") else {
         eprintln!("skipped: no C compiler");
         return;

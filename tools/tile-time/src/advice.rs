@@ -5,8 +5,9 @@ use crate::sample::Sample;
 use perf_model::Machine;
 use serde::Serialize;
 
-/// The smallest gain that the report shows, as a share of the predicted time. Smaller gains are below the accuracy of the model.
-const MIN_GAIN: f64 = 0.02;
+/// The smallest saving that the report shows, as a share of the predicted time. Smaller savings are below the accuracy of the
+/// model.
+const MIN_SAVED_SHARE: f64 = 0.02;
 /// The largest ratio of DRAM traffic to compulsory traffic (each byte once) at which the report does not advise to read less. An
 /// excess this small comes from partial sectors and from lines that are read twice.
 const MAX_EXCESS_TRAFFIC: f64 = 1.1;
@@ -14,43 +15,42 @@ const MAX_EXCESS_TRAFFIC: f64 = 1.1;
 /// A what-if scenario and the time that it would save.
 #[derive(Serialize)]
 pub(crate) struct Advice {
-    /// The hypothetical change.
-    #[serde(rename = "if")]
+    /// The hypothetical change of the machine or of the model, such as `no bank conflicts`.
     pub(crate) scenario: &'static str,
-    /// The changes of the kernel that approximate the hypothetical change.
-    pub(crate) how: &'static str,
-    /// Share of the time that the change would save.
-    pub(crate) gain: f64,
+    /// The changes of the kernel that approximate the scenario.
+    pub(crate) suggestion: &'static str,
+    /// Share of the predicted time that the scenario would save.
+    pub(crate) saved_share: f64,
 }
 
-/// Returns the what-if scenarios that save time, largest gain first. `baseline` is the prediction without a change.
+/// Returns the what-if scenarios that save time, largest saving first. `baseline` is the prediction without a change.
 pub(crate) fn potential_savings(sample: &Sample, machine: &Machine, baseline: &Prediction) -> Vec<Advice> {
-    let mut list: Vec<Advice> = what_ifs(machine)
+    let mut list: Vec<Advice> = what_if_scenarios(machine)
         .into_iter()
-        .filter(|(scenario, ..)| *scenario != DRAM || !is_at_compulsory_traffic(sample, baseline))
-        .map(|(scenario, how, what_if, machine)| {
+        .filter(|(scenario, ..)| *scenario != DRAM_SCENARIO || !is_at_compulsory_traffic(sample, baseline))
+        .map(|(scenario, suggestion, what_if, machine)| {
             let hypothetical = predict_with(sample, &machine, what_if, false);
-            Advice { scenario, how, gain: 1.0 - hypothetical.cycles / baseline.cycles }
+            Advice { scenario, suggestion, saved_share: 1.0 - hypothetical.cycles / baseline.cycles }
         })
-        .filter(|advice| advice.gain >= MIN_GAIN)
+        .filter(|advice| advice.saved_share >= MIN_SAVED_SHARE)
         .collect();
-    list.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+    list.sort_by(|a, b| b.saved_share.total_cmp(&a.saved_share));
     list
 }
 
-/// The name of the scenario that the report omits if DRAM traffic is already close to compulsory.
-const DRAM: &str = "unlimited DRAM bandwidth";
+/// The name of the scenario that the report omits if the DRAM traffic is already close to the compulsory traffic.
+const DRAM_SCENARIO: &str = "unlimited DRAM bandwidth";
 
-/// Returns whether DRAM traffic is close to compulsory, so that another CTA order or larger tiles cannot reduce it.
+/// Returns whether the DRAM traffic is close to the compulsory traffic. Another CTA order or larger tiles then cannot reduce it.
 fn is_at_compulsory_traffic(sample: &Sample, baseline: &Prediction) -> bool {
-    baseline.memory_bytes <= MAX_EXCESS_TRAFFIC * sample.compulsory_traffic()
+    baseline.dram_bytes <= MAX_EXCESS_TRAFFIC * sample.compulsory_traffic()
 }
 
-/// A scenario: its name, the advice to the programmer, the changed model and the changed machine.
+/// A what-if scenario: its name, the suggestion to the programmer, the changed model and the changed machine.
 type Scenario = (&'static str, &'static str, WhatIf, Machine);
 
-/// Returns the scenarios.
-fn what_ifs(machine: &Machine) -> Vec<Scenario> {
+/// Returns all what-if scenarios for a machine.
+fn what_if_scenarios(machine: &Machine) -> Vec<Scenario> {
     let mut scenarios = memory_scenarios(machine);
     scenarios.extend(arithmetic_scenarios(machine));
     scenarios.extend([
@@ -70,14 +70,14 @@ fn what_ifs(machine: &Machine) -> Vec<Scenario> {
     scenarios
 }
 
-/// Returns a copy of a machine with a change.
+/// Returns a copy of `machine` to which `change` has been applied.
 fn changed_machine(machine: &Machine, change: fn(&mut Machine)) -> Machine {
     let mut machine = machine.clone();
     change(&mut machine);
     machine
 }
 
-/// Returns the scenarios with faster memory, copies and synchronisation.
+/// Returns the scenarios in which memory, copies or synchronisation take less time.
 fn memory_scenarios(machine: &Machine) -> Vec<Scenario> {
     vec![
         (
@@ -103,7 +103,7 @@ fn memory_scenarios(machine: &Machine) -> Vec<Scenario> {
             }),
         ),
         (
-            DRAM,
+            DRAM_SCENARIO,
             "reduce DRAM reads: larger tiles, a CTA order with more reuse, smaller types",
             WhatIf::default(),
             changed_machine(machine, |machine| machine.chip.memory *= 1e3),
@@ -142,7 +142,7 @@ fn memory_scenarios(machine: &Machine) -> Vec<Scenario> {
     ]
 }
 
-/// Returns the scenarios with faster computation.
+/// Returns the scenarios in which computation takes less time.
 fn arithmetic_scenarios(machine: &Machine) -> Vec<Scenario> {
     vec![
         (

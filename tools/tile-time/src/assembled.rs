@@ -19,7 +19,7 @@ pub(crate) struct CubinStatistics {
     pub(crate) kernels: Vec<Kernel>,
     /// The reason why there are no instruction statistics; `None` if nvdisasm disassembled the cubin.
     #[serde(skip_serializing_if = "Option::is_none")]
-    without_listings: Option<String>,
+    disassembly_error: Option<String>,
 }
 
 /// The statistics of one kernel of a cubin.
@@ -38,15 +38,15 @@ pub(crate) struct Kernel {
     occupancy: Option<Occupancy>,
     /// Instruction statistics, if nvdisasm is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<InstructionStatistics>,
+    instruction_statistics: Option<InstructionStatistics>,
 }
 
 /// The number of resident CTAs of a kernel per SM, and the resource that limits it.
 #[derive(Serialize)]
 struct Occupancy {
     gpu: String,
-    /// Number of CTAs that one SM holds.
-    blocks: usize,
+    /// Number of CTAs that one SM holds at once.
+    resident_ctas: usize,
     limited_by: &'static str,
 }
 
@@ -58,8 +58,8 @@ impl CubinStatistics {
         if cubin.kernels.is_empty() {
             return Err(Diagnostic::invalid("TIM005", format!("{name} has no kernel")));
         }
-        let (mut listings, without_listings) = match disassemble(bytes) {
-            Ok(listings) => (listings, None),
+        let (mut statistics_by_kernel, disassembly_error) = match disassemble(bytes) {
+            Ok(statistics) => (statistics, None),
             Err(why) => (Vec::new(), Some(why)),
         };
         let kernels = cubin.kernels.into_iter().map(|kernel| Kernel {
@@ -68,14 +68,17 @@ impl CubinStatistics {
                 .or(block)
                 .map(|extents| extents.iter().fold(1u32, |all, &one| all.saturating_mul(one))),
             occupancy: None,
-            code: listings.iter().position(|listing| listing.0 == kernel.name).map(|at| listings.swap_remove(at).1),
+            instruction_statistics: statistics_by_kernel
+                .iter()
+                .position(|(name, _)| *name == kernel.name)
+                .map(|at| statistics_by_kernel.swap_remove(at).1),
             registers: kernel.registers,
             stack_bytes: kernel.stack_bytes,
             shared_bytes: kernel.shared_bytes + u64::from(dynamic_shared),
             code_bytes: kernel.code_bytes,
             name: kernel.name,
         });
-        Ok(CubinStatistics { target: cubin.target, kernels: kernels.collect(), without_listings })
+        Ok(CubinStatistics { target: cubin.target, kernels: kernels.collect(), disassembly_error })
     }
 
     /// Computes the occupancy of the kernels with a known thread count.
@@ -84,17 +87,18 @@ impl CubinStatistics {
             let Some(threads) = kernel.threads.filter(|&threads| threads > 0) else { continue };
             let shared_bytes = kernel.shared_bytes as f64;
             // A cubin does not record the number of TMEM columns.
-            let (blocks, limited_by) = occupancy(threads, shared_bytes, kernel.registers, 0, 0, machine);
-            kernel.occupancy = Some(Occupancy { gpu: machine.name.clone(), blocks, limited_by });
+            let (resident_ctas, limited_by) = occupancy(threads, shared_bytes, kernel.registers, 0, 0, machine);
+            kernel.occupancy = Some(Occupancy { gpu: machine.name.clone(), resident_ctas, limited_by });
         }
     }
 
-    /// Returns the registers of a kernel and its spill instructions. Without a listing, the number of spill instructions is 0.
+    /// Returns the register count, the stack size and the number of spill instructions of a kernel. The number of spill
+    /// instructions is 0 if the cubin was not disassembled.
     pub(crate) fn registers(&self, entry: &str) -> Result<Registers> {
         let kernel = self.kernels.iter().find(|kernel| kernel.name == entry);
         let missing = || Diagnostic::invalid("TIM005", format!("the cubin lacks the kernel '{entry}' of the PTX"));
         let kernel = kernel.ok_or_else(missing)?;
-        let spill_instructions = kernel.code.as_ref().map_or(0, InstructionStatistics::spill_instructions);
+        let spill_instructions = kernel.instruction_statistics.as_ref().map_or(0, InstructionStatistics::spill_instructions);
         Ok(Registers { count: kernel.registers, stack_bytes: kernel.stack_bytes, spill_instructions, ..Registers::default() })
     }
 
@@ -105,7 +109,7 @@ impl CubinStatistics {
         text
     }
 
-    /// Appends the report on each kernel.
+    /// Appends the statistics of each kernel to `text`.
     fn write_text(&self, text: &mut String) -> std::fmt::Result {
         for kernel in &self.kernels {
             writeln!(text, "{}: machine code for {}", kernel.name, self.target)?;
@@ -115,17 +119,17 @@ impl CubinStatistics {
                 "  {registers} registers, {stack_bytes} bytes of stack, {shared_bytes} bytes of shared memory, {code_bytes} bytes of code"
             )?;
             match (kernel.threads, &kernel.occupancy) {
-                (Some(threads), Some(Occupancy { gpu, blocks, limited_by })) => {
-                    writeln!(text, "  an SM of {gpu} holds {blocks} CTAs of {threads} threads, limited by {limited_by}")?
+                (Some(threads), Some(Occupancy { gpu, resident_ctas, limited_by })) => {
+                    writeln!(text, "  an SM of {gpu} holds {resident_ctas} CTAs of {threads} threads, limited by {limited_by}")?
                 }
                 _ => writeln!(text, "  the number of threads is unknown; pass --block for the occupancy")?,
             }
-            if let Some(listing) = &kernel.code {
-                listing.write_text(text)?;
+            if let Some(statistics) = &kernel.instruction_statistics {
+                statistics.write_text(text)?;
             }
         }
-        if let Some(why) = &self.without_listings {
-            writeln!(text, "no instruction statistics: {why}")?;
+        if let Some(reason) = &self.disassembly_error {
+            writeln!(text, "no instruction statistics: {reason}")?;
         }
         Ok(())
     }
@@ -135,10 +139,10 @@ impl CubinStatistics {
 /// none.
 fn disassemble(bytes: &[u8]) -> std::result::Result<Vec<(String, InstructionStatistics)>, String> {
     let tool = toolkit::nvdisasm().map_err(|diagnostic| diagnostic.message.clone())?;
-    let execution_error = |error: std::io::Error| format!("{} cannot be executed: {error}", tool.path.display());
-    let file = tempfile::Builder::new().prefix("tile-time-").suffix(".cubin").tempfile().map_err(execution_error)?;
-    std::fs::write(file.path(), bytes).map_err(execution_error)?;
-    let output = child::command(&tool.path).args(["-c", "-hex"]).arg(file.path()).output().map_err(execution_error)?;
+    let io_error_text = |error: std::io::Error| format!("{} cannot be executed: {error}", tool.path.display());
+    let file = tempfile::Builder::new().prefix("tile-time-").suffix(".cubin").tempfile().map_err(io_error_text)?;
+    std::fs::write(file.path(), bytes).map_err(io_error_text)?;
+    let output = child::command(&tool.path).args(["-c", "-hex"]).arg(file.path()).output().map_err(io_error_text)?;
     if !output.status.success() {
         let reported = String::from_utf8_lossy(&output.stderr);
         return Err(format!("nvdisasm rejects the file: {}", reported.lines().next().unwrap_or("no reason given")));

@@ -14,17 +14,19 @@ pub(crate) fn line_bytes(machine: &Machine) -> f64 {
     machine.code.line.max(INSTRUCTION_BYTES)
 }
 
-/// A program with the data that the timing model needs for each instruction.
+/// A program with the data that the timing model needs for each instruction. An index into the vectors of instruction data is an
+/// index of `Program::code`.
 pub(crate) struct Code {
     pub(crate) costs: Vec<Cost>,
-    /// For each instruction, the registers that it reads, without constants, and the registers that it writes.
+    /// For each instruction, the registers that the instruction reads, without constants, and the registers that it writes.
     pub(crate) operands: Vec<(Box<[RegSlot]>, Box<[RegSlot]>)>,
-    /// For each instruction, whether it generates no machine code, because the assembler folds it: a register copy, a register
-    /// pair, or a parameter load.
+    /// For each instruction, whether the assembler generates no machine code for it, because it folds the instruction: a register
+    /// copy, a register pair, or a parameter load.
     pub(crate) folded: Vec<bool>,
-    /// Latency in cycles that the assembler assumes when it orders instructions. For global loads it is the latency of an L2 hit.
+    /// For each instruction, the latency in cycles that the assembler assumes when it orders instructions. For global loads it is
+    /// the latency of an L2 hit.
     pub(crate) assumed_latency: Vec<f64>,
-    /// For each instruction, the mean number of spill instructions that one execution of it adds.
+    /// For each instruction, the mean number of spill instructions per execution of the instruction.
     pub(crate) spills: Vec<f32>,
     /// The instruction indices at which basic blocks start, and the end of the program.
     pub(crate) block_starts: Vec<u32>,
@@ -35,12 +37,13 @@ pub(crate) struct Code {
     /// For each position of a scheduling region, the instruction that issues there.
     pub(crate) order: Vec<u32>,
     pub(crate) loops: Vec<Loop>,
-    /// How the assembler unrolls each loop.
+    /// For each element of `loops`, how the assembler unrolls the loop.
     pub(crate) unrolling: Vec<Unrolling>,
-    /// The instruction-cache line of each instruction, and the number of lines.
+    /// For each instruction, the number of its instruction-cache line.
     pub(crate) cache_lines: Vec<u32>,
+    /// Number of instruction-cache lines of the program.
     pub(crate) cache_line_count: u32,
-    /// For each instruction, the index in `loops` of its innermost loop.
+    /// For each instruction, the index in `loops` of its innermost loop; `None` outside loops.
     pub(crate) innermost_loop: Vec<Option<usize>>,
 }
 
@@ -55,7 +58,7 @@ pub(crate) struct Loop {
 /// How the assembler unrolls a loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Unrolling {
-    /// No unrolling: the loads of an iteration wait for the previous iteration.
+    /// The assembler does not unroll the loop: the loads of an iteration issue after the previous iteration.
     No,
     /// The assembler combines this many iterations into one.
     Factor(u32),
@@ -65,7 +68,8 @@ pub(crate) enum Unrolling {
 }
 
 impl Unrolling {
-    /// Returns the number of iterations whose loads issue together. `trip_count` returns the trip count, if it is known.
+    /// Returns the number of iterations whose loads issue together. `trip_count` returns the trip count of the loop, or `None` if
+    /// the trip count is unknown.
     pub(crate) fn group_size(self, trip_count: impl FnOnce() -> Option<u32>) -> u32 {
         match self {
             Unrolling::No => 1,
@@ -78,7 +82,7 @@ impl Unrolling {
 }
 
 impl Code {
-    /// Returns the index in `loops` of the innermost loop that contains an instruction.
+    /// Returns the index in `loops` of the innermost loop that contains an instruction; `None` outside loops.
     pub(crate) fn innermost_loop_of(&self, pc: u32) -> Option<usize> {
         self.innermost_loop[pc as usize]
     }

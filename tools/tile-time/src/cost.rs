@@ -54,18 +54,19 @@ pub(crate) struct Cost {
     pub(crate) latency: f64,
 }
 
-/// Computes the costs of one or more machine instructions on a unit.
+/// The source of rates and latencies for the costs of machine instructions.
 struct CostTable<'a> {
     machine: &'a Machine,
 }
 
 impl CostTable<'_> {
-    /// Returns the cycles between two instructions of a class on one SM sub-partition. `rate` is in results per cycle and SM. A
-    /// warp has 32 results and an SM has four sub-partitions, hence 128.
+    /// Returns the cycles between two instructions of a class on one SM sub-partition. `rate` is in results per cycle and SM. The
+    /// factor 128 is 32 results of a warp times four sub-partitions of an SM.
     fn issue_interval(rate: f64) -> f64 {
         128.0 / rate.max(0.01)
     }
-    /// Returns the cost of `count` machine instructions. Each after the first adds two cycles to the latency.
+    /// Returns the cost of `count` machine instructions. Each instruction after the first adds two cycles to the latency. `rate` is
+    /// in results per cycle and SM.
     fn unit_cost(&self, unit: Unit, rate: f64, latency: f64, count: f64) -> Cost {
         Cost {
             issue_slots: count,
@@ -101,8 +102,8 @@ impl CostTable<'_> {
     }
 }
 
-/// Returns the cost of an instruction and a second instruction that depends on it.
-fn followed_by(mut first: Cost, second: Cost) -> Cost {
+/// Returns the cost of an instruction with the cost `first`, and a dependent instruction with the cost `second`.
+fn sequential_cost(mut first: Cost, second: Cost) -> Cost {
     first.issue_slots += second.issue_slots;
     for (unit, cycles) in second.unit_cycles {
         match first.unit_cycles.iter_mut().find(|(other, _)| *other == unit) {
@@ -120,7 +121,7 @@ pub(crate) fn instruction_cost(program: &Program, instr: &Instr, machine: &Machi
     let name = &program.opcodes[instr.opcode as usize];
     match &instr.op {
         Op::Mma(op) => mma_cost(op, name, machine),
-        // `engine` adds the time of the shared-memory port, because the recorded events have the bank conflicts.
+        // `engine` adds the time of the shared-memory port, because the bank conflicts are known only from the recorded events.
         Op::Load { space: Space::Param, .. } => Cost::default(),
         Op::Load { .. }
         | Op::Store { .. }
@@ -140,10 +141,10 @@ pub(crate) fn instruction_cost(program: &Program, instr: &Instr, machine: &Machi
             true => Cost { issue_slots: 1.0, unit_cycles: vec![(Unit::Special, 4.0)], latency: machine.latency.special_register },
             false => Cost::default(),
         },
-        Op::Pack { .. } | Op::Unpack { .. } => part_move_cost(&instr.op, &table),
+        Op::Pack { .. } | Op::Unpack { .. } => pack_or_unpack_cost(&instr.op, &table),
         Op::Select { .. } => {
-            let wide = if name.ends_with("64") { 2.0 } else { 1.0 };
-            table.unit_cost(Unit::Integer, machine.rate.select, machine.latency.integer, wide)
+            let register_count = if name.ends_with("64") { 2.0 } else { 1.0 };
+            table.unit_cost(Unit::Integer, machine.rate.select, machine.latency.integer, register_count)
         }
         Op::Elementwise { .. } => elementwise_cost(name, &table),
         Op::MapToCta { .. } | Op::CtaRank { .. } => table.logic_cost(1.0),
@@ -158,9 +159,9 @@ pub(crate) fn instruction_cost(program: &Program, instr: &Instr, machine: &Machi
     }
 }
 
-/// Returns the cost of packing parts into a register, or of unpacking a register into parts. A 64-bit value is a pair of adjacent
-/// registers, so its halves need no instruction. Parts of fewer than 32 bits need an instruction.
-fn part_move_cost(op: &Op, table: &CostTable) -> Cost {
+/// Returns the cost of `mov` that packs parts into a register or unpacks a register. A 64-bit value is a pair of adjacent
+/// registers, so parts of 32 bits need no instruction. Parts of fewer than 32 bits need instructions.
+fn pack_or_unpack_cost(op: &Op, table: &CostTable) -> Cost {
     match op {
         Op::Pack { bits, src, .. } if *bits < 32 => table.logic_cost((src.len() as f64 - 1.0).max(1.0)),
         Op::Unpack { bits, dst, .. } if *bits < 32 => table.logic_cost(dst.len() as f64 / 2.0),
@@ -171,70 +172,74 @@ fn part_move_cost(op: &Op, table: &CostTable) -> Cost {
 /// Returns the cost of an element-wise instruction, from its opcode with modifiers.
 fn elementwise_cost(name: &str, table: &CostTable) -> Cost {
     let words: Vec<&str> = name.split('.').collect();
-    let has = |word: &str| words.contains(&word);
+    let has_modifier = |word: &str| words.contains(&word);
     let type_word = words.last().copied().unwrap_or("");
     let is_wide = matches!(type_word, "s64" | "u64" | "b64");
-    let scale = if is_wide { 2.0 } else { 1.0 };
+    let registers_per_value = if is_wide { 2.0 } else { 1.0 };
     let machine = table.machine;
     let is_double = type_word == "f64";
     let is_half = matches!(type_word, "f16" | "bf16" | "f16x2" | "bf16x2");
     let is_float = type_word == "f32";
     let is_f32x2 = type_word == "f32x2";
-    let half_op = |count: f64| table.unit_cost(Unit::Heavy, machine.rate.half2, machine.latency.half2, count);
-    let ftz = has("ftz");
+    let half_precision_cost = |count: f64| table.unit_cost(Unit::Heavy, machine.rate.half2, machine.latency.half2, count);
+    let ftz = has_modifier("ftz");
     match words[0] {
         "add" | "sub" | "mul" | "fma" | "mad" if is_float => table.float_cost(1.0),
         "add" | "sub" | "mul" | "fma" if is_f32x2 => table.unit_cost(Unit::Heavy, machine.rate.f32x2, machine.latency.f32, 1.0),
-        "add" | "sub" | "mul" | "fma" | "min" | "max" if is_half => half_op(1.0),
+        "add" | "sub" | "mul" | "fma" | "min" | "max" if is_half => half_precision_cost(1.0),
         "add" | "sub" | "mul" | "fma" | "mad" if is_double => table.double_cost(1.0),
         "min" | "max" if is_double => table.double_cost(2.0),
         "min" | "max" if is_float => table.unit_cost(Unit::Integer, machine.rate.f32_compare, machine.latency.integer, 1.0),
         // Negation and absolute value are operand modifiers.
         "neg" | "abs" if is_float || is_half || is_double => Cost::default(),
         "copysign" => table.logic_cost(1.0),
-        "add" | "sub" | "addc" | "subc" => table.add_cost(scale),
-        "neg" | "abs" => table.add_cost(scale),
-        "min" | "max" => table.unit_cost(Unit::Integer, machine.rate.compare, machine.latency.integer, 2.0 * scale - 1.0),
-        "mul" if has("wide") || has("hi") && !is_wide => table.multiply_cost(1.0),
-        "mul" if is_wide => table.multiply_cost(if has("hi") { 10.0 } else { 3.0 }),
+        "add" | "sub" | "addc" | "subc" => table.add_cost(registers_per_value),
+        "neg" | "abs" => table.add_cost(registers_per_value),
+        "min" | "max" => {
+            table.unit_cost(Unit::Integer, machine.rate.compare, machine.latency.integer, 2.0 * registers_per_value - 1.0)
+        }
+        "mul" if has_modifier("wide") || has_modifier("hi") && !is_wide => table.multiply_cost(1.0),
+        "mul" if is_wide => table.multiply_cost(if has_modifier("hi") { 10.0 } else { 3.0 }),
         "mul" | "mul24" => table.multiply_cost(1.0),
-        "mad" if is_wide && !has("wide") => table.multiply_cost(3.0),
+        "mad" if is_wide && !has_modifier("wide") => table.multiply_cost(3.0),
         "mad" | "mad24" | "madc" => table.multiply_cost(1.0),
         "dp4a" | "dp2a" => table.multiply_cost(1.0),
-        "div" | "rem" if is_wide && !is_double => followed_by(table.special_cost(2.0), table.add_cost(70.0)),
+        "div" | "rem" if is_wide && !is_double => sequential_cost(table.special_cost(2.0), table.add_cost(70.0)),
         "div" | "rem" if !is_float && !is_double && !is_half => {
-            followed_by(table.special_cost(1.0), table.add_cost(if words[0] == "rem" { 22.0 } else { 20.0 }))
+            sequential_cost(table.special_cost(1.0), table.add_cost(if words[0] == "rem" { 22.0 } else { 20.0 }))
         }
-        "div" if has("approx") => followed_by(table.special_cost(1.0), table.float_cost(if ftz { 1.0 } else { 4.0 })),
-        "div" if has("full") => followed_by(table.special_cost(1.0), table.float_cost(8.0)),
-        "div" if is_double => followed_by(table.special_cost(1.0), table.double_cost(10.0)),
-        "div" => followed_by(table.special_cost(1.0), table.float_cost(13.0)),
-        "rcp" | "sqrt" | "rsqrt" if is_double => followed_by(table.special_cost(1.0), table.double_cost(8.0)),
-        "rcp" if has("approx") => followed_by(table.special_cost(1.0), table.float_cost(if ftz { 0.0 } else { 2.0 })),
-        "rsqrt" | "lg2" if !is_half => followed_by(table.special_cost(1.0), table.float_cost(if ftz { 0.0 } else { 3.0 })),
-        "sqrt" if has("approx") => followed_by(table.special_cost(1.0), table.float_cost(if ftz { 1.0 } else { 3.0 })),
-        "sqrt" => followed_by(table.special_cost(1.0), table.float_cost(11.0)),
-        "rcp" => followed_by(table.special_cost(1.0), table.float_cost(7.0)),
-        "sin" | "cos" => followed_by(table.float_cost(1.0), table.special_cost(1.0)),
+        "div" if has_modifier("approx") => sequential_cost(table.special_cost(1.0), table.float_cost(if ftz { 1.0 } else { 4.0 })),
+        "div" if has_modifier("full") => sequential_cost(table.special_cost(1.0), table.float_cost(8.0)),
+        "div" if is_double => sequential_cost(table.special_cost(1.0), table.double_cost(10.0)),
+        "div" => sequential_cost(table.special_cost(1.0), table.float_cost(13.0)),
+        "rcp" | "sqrt" | "rsqrt" if is_double => sequential_cost(table.special_cost(1.0), table.double_cost(8.0)),
+        "rcp" if has_modifier("approx") => sequential_cost(table.special_cost(1.0), table.float_cost(if ftz { 0.0 } else { 2.0 })),
+        "rsqrt" | "lg2" if !is_half => sequential_cost(table.special_cost(1.0), table.float_cost(if ftz { 0.0 } else { 3.0 })),
+        "sqrt" if has_modifier("approx") => sequential_cost(table.special_cost(1.0), table.float_cost(if ftz { 1.0 } else { 3.0 })),
+        "sqrt" => sequential_cost(table.special_cost(1.0), table.float_cost(11.0)),
+        "rcp" => sequential_cost(table.special_cost(1.0), table.float_cost(7.0)),
+        "sin" | "cos" => sequential_cost(table.float_cost(1.0), table.special_cost(1.0)),
         "tanh" => table.special_cost(1.0),
         "ex2" => {
             let ex2 = table.unit_cost(Unit::Special, machine.rate.ex2, machine.latency.special, 1.0);
-            if is_float && !ftz { followed_by(table.float_cost(3.0), ex2) } else { ex2 }
+            if is_float && !ftz { sequential_cost(table.float_cost(3.0), ex2) } else { ex2 }
         }
-        "popc" | "clz" | "brev" | "bfind" => table.unit_cost(Unit::Special, machine.rate.popc, machine.latency.convert, scale),
+        "popc" | "clz" | "brev" | "bfind" => {
+            table.unit_cost(Unit::Special, machine.rate.popc, machine.latency.convert, registers_per_value)
+        }
         "setp" | "set" if is_double => table.double_cost(1.0),
-        "setp" | "set" if is_half => half_op(1.0),
+        "setp" | "set" if is_half => half_precision_cost(1.0),
         "setp" | "set" if is_float => table.unit_cost(Unit::Integer, machine.rate.f32_compare, machine.latency.predicate, 1.0),
         "setp" | "set" => Cost {
             latency: machine.latency.predicate,
-            ..table.unit_cost(Unit::Integer, machine.rate.compare, machine.latency.integer, scale)
+            ..table.unit_cost(Unit::Integer, machine.rate.compare, machine.latency.integer, registers_per_value)
         },
-        "selp" | "slct" => table.unit_cost(Unit::Integer, machine.rate.select, machine.latency.integer, scale),
+        "selp" | "slct" => table.unit_cost(Unit::Integer, machine.rate.select, machine.latency.integer, registers_per_value),
         "and" | "or" | "xor" | "not" if type_word == "pred" => Cost { latency: machine.latency.integer, ..table.logic_cost(0.5) },
         "shl" | "shr" if is_wide => table.logic_cost(2.0),
         "cvt" => conversion_cost(&words, table),
         "cvta" | "mov" | "isspacep" => Cost::default(),
-        _ => table.logic_cost(scale),
+        _ => table.logic_cost(registers_per_value),
     }
 }
 
@@ -277,16 +282,16 @@ fn is_type(word: &str) -> bool {
 /// f64). The interval of another shape is proportional to its rows and to its bytes along K.
 fn mma_cost(op: &MmaOp, name: &str, machine: &Machine) -> Cost {
     let mma = &machine.mma;
-    let has = |word: &str| name.contains(word);
+    let has_modifier = |word: &str| name.contains(word);
     let bits = op.a.container_bits.min(64) as f64;
     let has_f16_accumulator = op.d_type == AccumulatorType::Float(numerics::Scalar::F16);
-    let interval = if op.scale_a.is_some() || has("block_scale") {
+    let interval = if op.scale_a.is_some() || has_modifier("block_scale") {
         mma.scaled
-    } else if has(".f64") {
+    } else if has_modifier(".f64") {
         mma.f64
-    } else if has(".tf32") {
+    } else if has_modifier(".tf32") {
         mma.tf32
-    } else if has(".e4m3") || has(".e5m2") || has("f8f6f4") {
+    } else if has_modifier(".e4m3") || has_modifier(".e5m2") || has_modifier("f8f6f4") {
         if has_f16_accumulator { mma.f8 / (mma.f16 / mma.f16_accumulator) } else { mma.f8 }
     } else if bits <= 8.0 {
         mma.i8
@@ -295,8 +300,11 @@ fn mma_cost(op: &MmaOp, name: &str, machine: &Machine) -> Cost {
     } else {
         mma.f16
     };
-    let shape_factor =
-        if has(".f64") { op.m as f64 / 8.0 * op.k as f64 / 4.0 } else { op.m as f64 / 16.0 * (op.k as f64 * bits / 256.0) };
+    let shape_factor = if has_modifier(".f64") {
+        op.m as f64 / 8.0 * op.k as f64 / 4.0
+    } else {
+        op.m as f64 / 16.0 * (op.k as f64 * bits / 256.0)
+    };
     Cost {
         issue_slots: 1.0,
         unit_cycles: vec![(Unit::Tensor, interval * shape_factor)],

@@ -12,37 +12,40 @@ const MAX_WAVES: f64 = 12.0;
 /// Maximum number of replayed warp instructions (records) of one simulation, which limits its run time.
 const MAX_RECORDS: f64 = 6e6;
 
-/// The predicted time of a launch, and the data from which the model computes it.
+/// The predicted time of a launch, and the intermediate results of the prediction.
 pub(crate) struct Prediction {
     /// Cycles of the launch.
     pub(crate) cycles: f64,
     /// Mean cycles of one CTA.
     pub(crate) cta_cycles: f64,
-    /// Cycles that each further wave adds.
+    /// Cycles that each wave after the first adds to the launch.
     pub(crate) wave_cycles: f64,
+    /// The grid size divided by the number of CTAs that the GPU holds at once.
     pub(crate) waves: f64,
-    /// CTAs per SM, and the resource that limits their number.
+    /// CTAs that an SM holds at once, and the resource that limits this number.
     pub(crate) resident_ctas: usize,
     pub(crate) limited_by: &'static str,
+    /// Number of SMs that run CTAs of the launch.
     pub(crate) active_sms: f64,
-    /// Share of the requested lines that come from DRAM.
+    /// Share of the lines requested from L2 that come from DRAM.
     pub(crate) miss_rate: f64,
     /// L2 traffic and DRAM traffic of the grid in bytes.
     pub(crate) l2_bytes: f64,
-    pub(crate) memory_bytes: f64,
+    pub(crate) dram_bytes: f64,
     pub(crate) statistics: Statistics,
     /// The number of cycles, SMs and waves that the simulation for `statistics` covers.
     pub(crate) simulated_cycles: f64,
     pub(crate) simulated_sms: f64,
-    pub(crate) waves_simulated: usize,
+    pub(crate) simulated_waves: usize,
 }
 
-/// A what-if scenario: a hypothetical change of the kernel or of its launch. The report shows how much time it would save.
+/// A hypothetical change of the kernel or of its launch (a what-if scenario). The report shows how much time the change would
+/// save.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WhatIf {
     pub(crate) without_bank_conflicts: bool,
     pub(crate) without_spills: bool,
-    /// Resident CTAs of an SM beyond the occupancy.
+    /// Number of CTAs that the model adds to the occupancy of each SM.
     pub(crate) extra_ctas: usize,
     /// Whether to divide the same work among more CTAs, so that they fill the last wave.
     pub(crate) fills_last_wave: bool,
@@ -60,14 +63,15 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
     // An SM group is as many SMs as a cluster has CTAs.
     let sm_groups = (chip.sms / cluster_size).floor().max(1.0);
     let mut clusters = sample.clusters as f64;
-    // Each SM of a group runs one CTA of each resident cluster, so the limit per SM is also the limit of clusters per group.
+    // Each SM of a group runs one CTA of each resident cluster. The maximum number of CTAs per SM is therefore also the maximum
+    // number of clusters per group.
     let threads = sample.program.cta_threads;
     let (tmem_columns, sm_tmem_columns) = sample.recording.tmem_columns;
     let (max_resident, limited_by) =
         occupancy(threads, sample.program.shared_bytes.into(), sample.registers.count, tmem_columns, sm_tmem_columns, machine);
     let max_resident = max_resident + what_if.extra_ctas;
-    let miss_rate = dram_share(sample, machine, clusters);
-    // Each CTA of the larger grid has less work, so scale the time by the share of the work.
+    let miss_rate = l2_miss_rate(sample, machine, clusters);
+    // The CTAs of the enlarged grid divide the same work, so scale the time by the share of the work of a CTA.
     let mut work_share = 1.0;
     if what_if.fills_last_wave {
         let filled_clusters = (clusters / (sm_groups * max_resident as f64)).ceil().max(1.0) * sm_groups * max_resident as f64;
@@ -82,14 +86,14 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
     let write_share = sample.written_bytes / (sample.read_bytes * miss_rate + sample.written_bytes).max(1.0);
     let turnaround_share = (2.0 * write_share.min(1.0 - write_share)).powi(2);
     let efficiency = machine.global.read * (1.0 - (1.0 - machine.global.mixed) * turnaround_share);
-    let simulate_waves = |resident_ctas: usize, waves_simulated: usize| {
+    let simulate_waves = |resident_ctas: usize, simulated_waves: usize| {
         let setup = Setup {
             machine,
             program: &sample.program,
             code: &sample.code,
             recording: &sample.recording,
             resident_ctas,
-            waves_simulated,
+            simulated_waves,
             active_sms,
             miss_rate,
             stack_bytes: if what_if.without_spills { 0.0 } else { f64::from(sample.registers.stack_bytes) * sample.spilling_share },
@@ -105,7 +109,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
     let waves = clusters / resident_slots;
     let mut statistics = simulate_waves(resident_ctas, 1);
     let first_wave_cycles = statistics.end;
-    let (mut wave_cycles, mut waves_simulated) = (first_wave_cycles, 1);
+    let (mut wave_cycles, mut simulated_waves) = (first_wave_cycles, 1);
     let records = instruction_count(&sample.recording) as f64 * resident_ctas as f64;
     let target_waves = waves
         .ceil()
@@ -113,14 +117,14 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
         .min((STEADY_STATE_CYCLES / first_wave_cycles).ceil() + 1.0)
         .min((MAX_RECORDS / records).floor());
     if target_waves >= 2.0 {
-        waves_simulated = target_waves as usize;
-        statistics = simulate_waves(resident_ctas, waves_simulated);
-        wave_cycles = (statistics.end - first_wave_cycles) / (waves_simulated - 1) as f64;
+        simulated_waves = target_waves as usize;
+        statistics = simulate_waves(resident_ctas, simulated_waves);
+        wave_cycles = (statistics.end - first_wave_cycles) / (simulated_waves - 1) as f64;
     }
     let is_uneven = waves > 1.0 && sample.longest_ratio > 1.05;
     let cycles = if is_uneven {
-        // The CTAs have different lengths: an SM starts the next CTA when one ends, and at the end the GPU waits for the longest
-        // CTA.
+        // The CTAs have different lengths. An SM starts the next CTA when one of its CTAs ends. At the end, the GPU waits for the
+        // longest CTA.
         (first_wave_cycles + (waves - 1.0).max(0.0) * wave_cycles).max(first_wave_cycles * sample.longest_ratio)
             + 0.5 * (sample.longest_ratio - 1.0) * first_wave_cycles
     } else {
@@ -137,7 +141,7 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
         };
         first_wave_cycles + (full_waves - 1.0) * wave_cycles + partial_wave_cycles
     };
-    build_prediction(
+    extrapolate_prediction(
         sample,
         statistics,
         cycles * work_share,
@@ -147,12 +151,13 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
         limited_by,
         active_sms,
         miss_rate,
-        waves_simulated,
+        simulated_waves,
     )
 }
 
-/// Builds the prediction. Extrapolates a truncated sample in proportion to the number of executed MMAs.
-fn build_prediction(
+/// Builds the prediction of a launch from the times of its waves. If the sample was truncated, extrapolates times and traffic in
+/// proportion to the number of executed MMAs.
+fn extrapolate_prediction(
     sample: &Sample,
     statistics: Statistics,
     cycles: f64,
@@ -162,7 +167,7 @@ fn build_prediction(
     limited_by: &'static str,
     active_sms: f64,
     miss_rate: f64,
-    waves_simulated: usize,
+    simulated_waves: usize,
 ) -> Prediction {
     let clusters = sample.clusters as f64;
     let extrapolation = 1.0 / sample.executed_share.unwrap_or(1.0);
@@ -182,19 +187,19 @@ fn build_prediction(
         active_sms,
         miss_rate,
         l2_bytes: sum(|traffic| traffic.l2_bytes),
-        memory_bytes: sum(|traffic| traffic.dram_bytes),
+        dram_bytes: sum(|traffic| traffic.dram_bytes),
         simulated_sms: statistics.traffic.len() as f64,
         statistics,
         simulated_cycles,
-        waves_simulated,
+        simulated_waves,
     }
 }
 
-/// Returns the share of the requested lines that come from DRAM. The CTAs of a wave share lines. If all data fits L2, different
-/// waves share lines too.
-fn dram_share(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
+/// Returns the share of the lines requested from L2 that come from DRAM. The CTAs of a wave share lines. If all data of the launch
+/// fits L2, different waves share lines too.
+fn l2_miss_rate(sample: &Sample, machine: &Machine, clusters: f64) -> f64 {
     let requested_bytes = sample.read_bytes * clusters;
-    // If the data does not fit, the model assumes that L2 keeps no line of an earlier wave.
+    // If the data does not fit L2, the model assumes that L2 keeps no line of an earlier wave.
     let fits = sample.footprint_bytes <= 0.8 * machine.chip.l2 * 1e6;
     let compulsory_share = (sample.footprint_bytes - sample.written_bytes * clusters).max(0.0) / requested_bytes.max(1.0);
     match fits {

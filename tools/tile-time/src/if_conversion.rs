@@ -1,19 +1,19 @@
 //! If-conversion: the assembler replaces a branch over a few instructions by predicates of these instructions.
 //!
-//! PTX `@p bra L; ...; L:` becomes machine code with `@!p` on each instruction. The branch then no longer ends a basic block, so
-//! the assembler schedules across it, and for example conditional loads are in flight together. Predicated-off instructions still
-//! issue.
+//! PTX `@p bra L; ...; L:` becomes machine code with `@!p` on each instruction between the branch and `L`. The branch then no
+//! longer ends a basic block, so the assembler schedules across it. For example, several conditional loads can be in flight
+//! together. Instructions with a false predicate still take issue slots.
 //!
-//! A branch is converted if all skipped instructions can be predicated: no barrier, wait or exit, at most `MAX_PREDICATED` machine
-//! instructions, and no other branch into the range. Nested converted branches to the same target are allowed, as for conditions of
-//! two parts.
+//! The model converts a branch if all skipped instructions can be predicated: no barrier, wait or exit, at most `MAX_PREDICATED`
+//! machine instructions, and no other branch into the range. The range may contain converted branches to the same target, as PTX
+//! for a condition `a && b` does.
 
 use crate::cost::Cost;
 use crate::order::{OrderKind, order_kind};
 use simulator::program::{Op, Program};
 
-/// Maximum number of predicated machine instructions. Source: the limit for divergent conditions in older editions of NVIDIA's
-/// programming guide. The heuristics of today's ptxas are not public.
+/// Maximum number of machine instructions that a converted branch predicates. Source: the limit for divergent conditions in older
+/// editions of NVIDIA's programming guide. The heuristics of today's ptxas are not public.
 const MAX_PREDICATED: f64 = 7.0;
 
 /// Returns for each instruction whether it is a branch that the assembler replaces by predicates.
@@ -94,17 +94,17 @@ mod tests {
     }
 
     #[test]
-    fn a_load_under_two_conditions_is_predicated() {
+    fn two_branches_over_one_load_are_converted() {
         assert_eq!(converted_count("@%p1 bra L;\n@%p2 bra L;\nld.global.u32 %r2, [%rd1];\nL:"), 2);
     }
 
     #[test]
-    fn a_loop_header_is_not_if_converted() {
+    fn a_branch_over_a_loop_header_is_not_converted() {
         assert_eq!(converted_count("@%p1 bra L;\nadd.u32 %r2, %r2, 1;\nL:\nadd.u32 %r3, %r3, 1;\n@%p2 bra L;"), 0);
     }
 
     #[test]
-    fn a_barrier_and_long_code_keep_their_branch() {
+    fn branches_over_a_barrier_or_long_code_are_not_converted() {
         assert_eq!(converted_count("@%p1 bra L;\nbar.sync 0;\nL:"), 0);
         assert_eq!(converted_count(&format!("@%p1 bra L;\n{}L:", "mul.lo.u32 %r2, %r2, %r2;\n".repeat(9))), 0);
     }

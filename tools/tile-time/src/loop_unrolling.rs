@@ -1,8 +1,8 @@
 //! Loop unrolling: the assembler unrolls short loops, and then issues the loads of several iterations together.
 //!
 //! PTX `L: ld; fma; bra L` becomes machine code with `ld; ld; ld; ld; fma; fma; fma; fma` in each iteration. A warp then waits once
-//! for several loads. No load moves across a barrier, a wait, an asynchronous copy or a store of an earlier iteration, so
-//! unrolling does not help a loop that contains one of them.
+//! for several loads. No load moves across a barrier, a wait, an asynchronous copy or a store of an earlier iteration. A loop that
+//! contains one of these instructions therefore does not benefit from unrolling.
 //!
 //! `perf_model::unrolling` decides how many iterations are unrolled.
 
@@ -49,8 +49,8 @@ fn unrolling_of_innermost_loop(program: &Program, code: &Code, l: &Loop) -> Unro
     }
 }
 
-/// Returns whether the assembler can compute the trip count. A loop exit must compare a counter with a constant. The counter must
-/// start at a constant, and each iteration must compute its next value only from its current value and constants.
+/// Returns whether the assembler can compute the trip count of a loop. A loop exit must compare a counter with a constant. The
+/// counter must start at a constant, and each iteration must compute its next value only from its current value and constants.
 fn has_known_trip_count(program: &Program, code: &Code, l: &Loop) -> bool {
     let body = l.first..=l.last;
     let is_exit = |pc: u32| match program.code[pc as usize].op {
@@ -94,27 +94,27 @@ fn is_computed_from(counter: RegSlot, slot: RegSlot, program: &Program, code: &C
         })
 }
 
-/// Returns whether the address of a load depends on a load of an earlier iteration, as in a linked list.
+/// Returns whether the address of a load in the loop depends on a load of an earlier iteration, as in a linked list.
 fn has_loaded_address(program: &Program, code: &Code, l: &Loop) -> bool {
     let body = l.first as usize..=l.last as usize;
     let is_load = |pc: usize| matches!(program.code[pc].op, Op::Load { space, .. } if space != Space::Param);
     let carried_registers = carried_registers(code, l);
     // The carried registers whose values depend on a load of an earlier iteration. The set grows until it is stable.
-    let mut loaded: BTreeSet<RegSlot> = BTreeSet::new();
+    let mut load_dependent: BTreeSet<RegSlot> = BTreeSet::new();
     loop {
-        let mut dependent = loaded.clone();
+        let mut dependent = load_dependent.clone();
         for pc in body.clone() {
             let (reads, writes) = &code.operands[pc];
             let depends = is_load(pc) || reads.iter().any(|slot| dependent.contains(slot));
             set_membership(&mut dependent, writes, depends);
         }
-        let count = loaded.len();
-        loaded.extend(dependent.intersection(&carried_registers));
-        if loaded.len() == count {
+        let count = load_dependent.len();
+        load_dependent.extend(dependent.intersection(&carried_registers));
+        if load_dependent.len() == count {
             break;
         }
     }
-    let mut dependent = loaded;
+    let mut dependent = load_dependent;
     body.clone().any(|pc| {
         let (reads, writes) = &code.operands[pc];
         let depends = reads.iter().any(|slot| dependent.contains(slot));
@@ -123,7 +123,7 @@ fn has_loaded_address(program: &Program, code: &Code, l: &Loop) -> bool {
     })
 }
 
-/// Adds the written registers to a set if `is_member` is true, and else removes them.
+/// Adds the registers `written` to `set` if `is_member` is true. Otherwise removes these registers from `set`.
 fn set_membership(set: &mut BTreeSet<RegSlot>, written: &[RegSlot], is_member: bool) {
     for slot in written {
         if is_member {
@@ -147,6 +147,7 @@ fn carried_registers(code: &Code, l: &Loop) -> BTreeSet<RegSlot> {
 /// The position of a warp in an unrolled loop. A group is the set of iterations that the assembler combines into one.
 #[derive(Default)]
 pub(crate) struct UnrolledIterations {
+    /// The index in `Code::loops` of the unrolled loop that the warp executes; `None` outside unrolled loops.
     loop_index: Option<usize>,
     /// The number of the current iteration in its group, and the number of iterations of a group.
     iteration: u32,
@@ -157,7 +158,8 @@ pub(crate) struct UnrolledIterations {
 }
 
 impl UnrolledIterations {
-    /// Notes that a warp enters a scheduling region at `now`. `records` are the instructions that it executes from there on.
+    /// Updates the position when a warp enters a scheduling region at `now`. `records` are the instructions that the warp executes
+    /// from the start of the region on.
     pub(crate) fn enter_region(&mut self, code: &Code, records: &[Record], now: f64) {
         let pc = records[0].pc;
         let loop_index = code.innermost_loop_of(pc).filter(|&index| code.unrolling[index] != Unrolling::No);
@@ -175,14 +177,14 @@ impl UnrolledIterations {
         }
     }
 
-    /// Returns the number of cycles by which unrolling advances the loads of the current iteration.
+    /// Returns the number of cycles by which the loads of the current iteration issue earlier than without unrolling.
     pub(crate) fn load_advance(&self) -> f64 {
         self.iteration_start - self.group_start
     }
 }
 
-/// Returns the number of iterations of a loop that the records execute, from the first record on. `None` if the records end inside
-/// the loop.
+/// Returns the number of loop iterations in the records, from the first record up to the loop exit. Returns `None` if the records
+/// end inside the loop.
 fn trip_count(records: &[Record], l: &Loop) -> Option<u32> {
     let end = records.iter().position(|record| !(l.first..=l.last).contains(&record.pc))?;
     let headers = records[1..end.max(1)].iter().filter(|record| record.pc == l.first).count();
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trip_count_is_known_if_the_loop_computes_its_counter_from_itself() {
+    fn the_trip_count_is_known_if_the_next_counter_depends_only_on_the_counter() {
         let is_known = |update: &str| match unrolling(LOAD, &format!("{update}\n{KNOWN_TRIP_COUNT}")) {
             Unrolling::Complete { .. } => true,
             other => {
@@ -249,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn barriers_and_stores_keep_loads_in_their_iteration() {
+    fn loops_with_barriers_or_stores_are_not_unrolled() {
         assert_eq!(unrolling(&format!("{LOAD}bar.sync 0;"), UNKNOWN_TRIP_COUNT), Unrolling::No);
         assert_eq!(unrolling(&format!("{LOAD}st.global.u32 [%rd1], %r5;"), UNKNOWN_TRIP_COUNT), Unrolling::No);
     }
 
     #[test]
-    fn a_linked_list_is_followed_one_load_after_the_other() {
+    fn a_loop_over_a_linked_list_is_not_unrolled() {
         assert_eq!(unrolling("ld.global.u64 %rd1, [%rd1];", UNKNOWN_TRIP_COUNT), Unrolling::No);
         // The address depends on a load of the same iteration only.
         let gathered =

@@ -2,8 +2,8 @@
 //!
 //! `sample` executes a few CTAs of the launch (crate `simulator`) and records the instructions of each warp. `code` determines the
 //! cost of each instruction on the machine (`cost`) and the order that an assembler would choose (`order`). `engine` simulates the
-//! timing of one SM, and `grid` extrapolates to the launch. `report` prints text and JSON, and `timeline` writes a trace.
-//! `assembled` reads a cubin, which cannot be executed but shows the decisions of the assembler.
+//! timing of one cluster's SMs, and `grid` extrapolates to the launch. `report` prints text and JSON, and `timeline` writes a
+//! trace. `assembled` reads a cubin. A cubin cannot be executed, but it shows the decisions of the assembler.
 
 mod advice;
 mod assembled;
@@ -110,11 +110,11 @@ fn parse_block(text: &str) -> std::result::Result<[u32; 3], String> {
     Ok(dims)
 }
 
-/// Parses the number and the bytes of spills, separated by a comma.
+/// Parses the value of `--spills`: the number of spill instructions and the stack bytes per thread, separated by a comma.
 fn parse_spills(text: &str) -> std::result::Result<(u32, u32), String> {
     let number = |text: &str| text.trim().parse().map_err(|_| format!("'{text}' is not a number"));
-    let (spill_count, bytes) = text.split_once(',').ok_or("expected two numbers separated by a comma")?;
-    Ok((number(spill_count)?, number(bytes)?))
+    let (spill_instructions, stack_bytes) = text.split_once(',').ok_or("expected two numbers separated by a comma")?;
+    Ok((number(spill_instructions)?, number(stack_bytes)?))
 }
 
 fn main() -> std::process::ExitCode {
@@ -162,22 +162,22 @@ fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     write_report(arguments, &report, report::Report::text)
 }
 
-/// Returns whether this is a host ELF file: an object, a library or an executable, which may contain fatbins.
+/// Returns whether `bytes` is a host ELF file: an object, a library or an executable, which may contain fatbins.
 fn is_host_file(bytes: &[u8]) -> bool {
     /// The ELF machine number of CUDA code, little-endian (`EM_CUDA`, 190).
     const EM_CUDA: [u8; 2] = [190, 0];
     bytes.starts_with(b"\x7fELF") && bytes.get(18..20).is_some_and(|machine| machine != EM_CUDA)
 }
 
-/// Returns the PTX in a fatbin, a host file or a cubin. If it has several, prefers PTX with the launched kernel, then the highest
-/// architecture that the GPU supports.
+/// Returns the PTX in a fatbin, a host file or a cubin; `None` if the input contains no PTX. If the input contains several PTX
+/// texts, prefers texts with the launched kernel. Among these, returns the text for the highest architecture that the GPU supports.
 fn embedded_ptx(arguments: &Arguments, input: &common::Input) -> Result<Option<Arc<Vec<u8>>>> {
     let mut candidates = cubin::ptx(&input.bytes, &input.name)?;
     let launch = arguments.launch.as_deref().map(common::launch::Launch::read).transpose()?;
     if let Some(entry) = launch.and_then(|launch| launch.entry) {
-        let defines = |text: &str| text.split(|c: char| c.is_whitespace() || c == '(').any(|word| word == entry);
-        if candidates.iter().any(|ptx| defines(&ptx.text)) {
-            candidates.retain(|ptx| defines(&ptx.text));
+        let mentions_entry = |text: &str| text.split(|c: char| c.is_whitespace() || c == '(').any(|word| word == entry);
+        if candidates.iter().any(|ptx| mentions_entry(&ptx.text)) {
+            candidates.retain(|ptx| mentions_entry(&ptx.text));
         }
     }
     if arguments.gpu.is_some() || arguments.machine.is_some() {
@@ -189,7 +189,7 @@ fn embedded_ptx(arguments: &Arguments, input: &common::Input) -> Result<Option<A
     Ok(candidates.into_iter().max_by_key(|ptx| ptx.architecture).map(|ptx| Arc::new(ptx.text.into_bytes())))
 }
 
-/// Reports the statistics of a cubin without a launch.
+/// Reports the statistics of a cubin. Without a launch, there is no prediction.
 fn report_cubin(arguments: &Arguments, assembled: Option<assembled::CubinStatistics>) -> Result<()> {
     let Some(mut assembled) = assembled else { return Ok(()) };
     assembled.compute_occupancy(&read_machine(arguments, &assembled.target)?);
@@ -208,7 +208,8 @@ fn write_report<T: serde::Serialize>(arguments: &Arguments, report: &T, text: fn
     common::write_file(None, text(report).as_bytes())
 }
 
-/// Returns the description of the GPU that the options select, or of the target's default GPU.
+/// Returns the machine description that the options select, or else the description of the target's default GPU. Applies the
+/// overrides of `--set`.
 fn read_machine(arguments: &Arguments, target: &str) -> Result<Machine> {
     let mut machine = match (&arguments.machine, &arguments.gpu) {
         (Some(path), _) => {

@@ -1,22 +1,23 @@
 //! Models the instruction order of an assembler: list scheduling by critical path.
 //!
-//! PTX ignores latency; the assembler hoists loads and interleaves MMAs with other work. Each scheduling region is list-scheduled
-//! for one warp with the latencies of the machine. Converted branches (`if_conversion.rs`) do not end a region. Barriers, waits,
-//! fences and asynchronous copies keep their order, and no memory access crosses them. A load may pass other loads. A store passes
-//! no other access, whatever the state space.
+//! The order of PTX ignores latency; the assembler hoists loads and interleaves MMAs with other work. The model list-schedules each
+//! scheduling region for one warp with the latencies of the machine. Converted branches (`if_conversion.rs`) do not end a region.
+//! Barriers, waits, fences and asynchronous copies keep their order, and no memory access crosses them. A load may pass other
+//! loads. A store passes no other access, whatever the state space.
 
 use crate::code::Code;
 use crate::cost::{UNITS, Unit};
 use simulator::program::{Op, Program, Space};
 use std::collections::BTreeMap;
 
-/// The number of instructions among which the scheduler chooses, from the first unscheduled instruction on.
+/// The number of consecutive instructions among which the scheduler chooses. The window starts at the first unscheduled
+/// instruction.
 const WINDOW: usize = 128;
 
 /// The ordering constraints of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrderKind {
-    /// Ordered by registers only.
+    /// Only dependences through registers constrain the instruction.
     Plain,
     Load,
     Store,
@@ -26,7 +27,7 @@ pub(crate) enum OrderKind {
     End,
 }
 
-/// Returns the constraint that an op puts on the order of the ops around it.
+/// Returns the ordering constraints of an op, apart from its register dependences.
 pub(crate) fn order_kind(op: &Op) -> OrderKind {
     match op {
         Op::Load { space: Space::Param, .. } => OrderKind::Plain,
@@ -66,7 +67,7 @@ pub(crate) fn issue_order(program: &Program, code: &Code) -> Vec<u32> {
 
 /// An instruction in the dependence graph of a scheduling region.
 struct Node {
-    /// Dependent instructions, with the latency to each.
+    /// The indices in the region of the dependent instructions, each with the latency of the dependence in cycles.
     successors: Vec<(usize, f64)>,
     /// Number of unscheduled predecessors.
     unscheduled_predecessors: usize,
@@ -93,13 +94,14 @@ fn schedule_region(program: &Program, code: &Code, region: std::ops::Range<usize
         while first_unscheduled < count && scheduled[first_unscheduled] {
             first_unscheduled += 1;
         }
-        // Choose the most urgent ready instruction; if none is ready, the one that becomes ready first.
+        // Choose the ready instruction with the longest path to the end of the region. If no instruction is ready, choose the
+        // instruction that becomes ready first.
         let best = (0..ready_list.len()).filter(|&at| ready_list[at] < first_unscheduled + WINDOW).max_by(|&a, &b| {
             let key = |at: usize| {
                 let node = &nodes[ready_list[at]];
                 let unit_cycles = &code.costs[region.start + ready_list[at]].unit_cycles;
-                let unit = unit_cycles.iter().map(|(unit, _)| units[*unit as usize]).fold(node.ready, f64::max);
-                (-(unit - now).max(0.0), node.height)
+                let start = unit_cycles.iter().map(|(unit, _)| units[*unit as usize]).fold(node.ready, f64::max);
+                (-(start - now).max(0.0), node.height)
             };
             let (a_key, b_key) = (key(a), key(b));
             a_key.0.total_cmp(&b_key.0).then(a_key.1.total_cmp(&b_key.1)).then(ready_list[b].cmp(&ready_list[a]))
@@ -140,7 +142,7 @@ fn min_wavefronts(op: &Op) -> f64 {
     }
 }
 
-/// Adds the edges between the instructions of a region: dependences through registers, memory and fences.
+/// Adds the edges between the instructions of a region to `nodes`: dependences through registers, memory and fences.
 fn add_dependences(program: &Program, code: &Code, region: std::ops::Range<usize>, nodes: &mut [Node]) {
     let mut writer: BTreeMap<u32, usize> = BTreeMap::new();
     let mut readers: BTreeMap<u32, Vec<usize>> = BTreeMap::new();

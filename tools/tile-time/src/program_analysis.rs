@@ -9,24 +9,25 @@ use perf_model::Machine;
 use simulator::program::{Op, Program, RegSlot, Space};
 
 impl Code {
-    /// Analyses a program for a GPU: costs, operands, loops and instruction order.
+    /// Analyses a program for a GPU. All fields but `spills` get their final values; `spills` is 0 for each instruction.
     pub(crate) fn new(program: &Program, machine: &Machine) -> Code {
         let mut costs: Vec<Cost> = program.code.iter().map(|instr| instruction_cost(program, instr, machine)).collect();
         let converted_branches = if_conversion::converted_branches(program, &costs);
-        let mut constants = vec![false; program.slot_count as usize];
-        program.constants.iter().for_each(|&(slot, _)| constants[slot as usize] = true);
-        constants[0] = true;
+        let mut is_constant = vec![false; program.slot_count as usize];
+        program.constants.iter().for_each(|&(slot, _)| is_constant[slot as usize] = true);
+        is_constant[0] = true;
         let mut operands: Vec<(Vec<RegSlot>, Vec<RegSlot>)> = program
             .code
             .iter()
             .map(|instr| {
                 let (mut reads, mut writes) = (Vec::new(), Vec::new());
                 instr.for_each_operand(|slot| reads.push(slot), |slot| writes.push(slot));
-                reads.retain(|&slot| !constants[slot as usize]);
+                reads.retain(|&slot| !is_constant[slot as usize]);
                 (reads, writes)
             })
             .collect();
-        // If-conversion puts the predicate of the branch on the instructions that the branch skips, so they read it.
+        // If-conversion puts the predicate of the branch on the instructions that the branch skips, so these instructions read the
+        // predicate.
         for (pc, instr) in program.code.iter().enumerate().filter(|&(pc, _)| converted_branches[pc]) {
             costs[pc] = Cost::default();
             if let (Op::Branch { target }, Some((predicate, _))) = (&instr.op, instr.guard) {
@@ -84,31 +85,31 @@ fn latency_assumed_by_assembler(op: &Op, cost: &Cost, machine: &Machine) -> f64 
     }
 }
 
-/// Returns the starts of straight-line code ranges, and the end of the program. Branches for which `is_ignored` holds do not end a
-/// range.
-fn range_starts(program: &Program, is_ignored: impl Fn(usize) -> bool) -> Vec<u32> {
-    let mut starts = vec![true];
-    starts.resize(program.code.len() + 1, false);
+/// Returns the starts of straight-line code ranges, and the end of the program. A branch for which `ignores_branch` holds does not
+/// end a range.
+fn range_starts(program: &Program, ignores_branch: impl Fn(usize) -> bool) -> Vec<u32> {
+    let mut is_start = vec![true];
+    is_start.resize(program.code.len() + 1, false);
     for (pc, instr) in program.code.iter().enumerate() {
         match &instr.op {
-            Op::Branch { .. } if is_ignored(pc) => {}
+            Op::Branch { .. } if ignores_branch(pc) => {}
             Op::Branch { target } => {
-                starts[*target as usize] = true;
-                starts[pc + 1] = true;
+                is_start[*target as usize] = true;
+                is_start[pc + 1] = true;
             }
             Op::BranchIndirect { targets, .. } => {
-                targets.iter().for_each(|&target| starts[target as usize] = true);
-                starts[pc + 1] = true;
+                targets.iter().for_each(|&target| is_start[target as usize] = true);
+                is_start[pc + 1] = true;
             }
-            Op::Exit | Op::Trap => starts[pc + 1] = true,
+            Op::Exit | Op::Trap => is_start[pc + 1] = true,
             _ => {}
         }
     }
-    starts[program.code.len()] = true;
-    (0..starts.len() as u32).filter(|&pc| starts[pc as usize]).collect()
+    is_start[program.code.len()] = true;
+    (0..is_start.len() as u32).filter(|&pc| is_start[pc as usize]).collect()
 }
 
-/// Returns the innermost loop of each instruction.
+/// Returns for each of `count` instructions the index in `loops` of its innermost loop; `None` outside loops.
 fn innermost_loops(loops: &[Loop], count: usize) -> Vec<Option<usize>> {
     let mut innermost = vec![None; count];
     // Inner loops overwrite outer loops.

@@ -20,8 +20,8 @@ pub(crate) struct Registers {
     pub(crate) spill_instructions: u32,
 }
 
-/// Returns the registers that `ptxas` reports for an entry, and the positions of its spills. `None` if ptxas is missing or rejects
-/// the file.
+/// Returns the register allocation that `ptxas` reports for an entry, and the positions of its spills. Returns `None` if ptxas is
+/// missing or rejects the PTX. The positions are `None` without spills or without nvdisasm.
 pub(crate) fn ptxas_report(text: &str, module: &ptx::Module, entry: &str) -> Option<(Registers, Option<SpillPositions>)> {
     let ptxas = toolkit::ptxas().ok()?;
     let folder = tempfile::Builder::new().prefix("tile-time-").tempdir().ok()?;
@@ -41,20 +41,26 @@ pub(crate) fn ptxas_report(text: &str, module: &ptx::Module, entry: &str) -> Opt
 fn parse_report(report: &str) -> Option<Registers> {
     let (properties, used) = report.split_once("Used ")?;
     let number_before = |words: &str| -> Option<u32> { properties.split_once(words)?.0.rsplit([' ', '\n']).next()?.parse().ok() };
-    let bytes = |words: &str| number_before(words).unwrap_or(0);
-    let spilled_bytes = bytes(" bytes spill stores").saturating_add(bytes(" bytes spill loads"));
+    let bytes_before = |words: &str| number_before(words).unwrap_or(0);
+    let spilled_bytes = bytes_before(" bytes spill stores").saturating_add(bytes_before(" bytes spill loads"));
     let count = used.split_whitespace().next()?.parse().ok()?;
-    Some(Registers { count, raised_count: 0, stack_bytes: bytes(" bytes stack frame"), spill_instructions: spilled_bytes / 4 })
+    Some(Registers {
+        count,
+        raised_count: 0,
+        stack_bytes: bytes_before(" bytes stack frame"),
+        spill_instructions: spilled_bytes / 4,
+    })
 }
 
-/// Estimates the register count from the register pressure.
+/// Estimates the register count of a kernel from the register pressure at each instruction.
 pub(crate) fn estimate_register_count(pressure: &[u32]) -> u32 {
     let max_pressure = pressure.iter().copied().max().unwrap_or(0);
     (max_pressure + REGISTER_OVERHEAD).next_multiple_of(8).clamp(16, 255)
 }
 
-/// Distributes the spill instructions over the instructions, in proportion to the register pressure above the register count. If
-/// the pressure never exceeds the count, all instructions with at least 90 % of the maximum pressure get an equal share.
+/// Returns for each instruction its estimated number of spill instructions. The numbers are proportional to the excess of the
+/// register pressure over the register count. If the pressure never exceeds the count, all instructions with at least 90 % of the
+/// maximum pressure get an equal share.
 pub(crate) fn spread_spills(code: &Code, pressure: &[u32], registers: Registers) -> Vec<f32> {
     let excess =
         |pc: usize| pressure[pc].saturating_add(REGISTER_OVERHEAD).saturating_sub(registers.raised_count.max(registers.count));
@@ -75,8 +81,8 @@ pub(crate) fn max_raised_count(text: &str) -> u32 {
     raises.filter_map(|rest| rest.split(';').next()?.trim().parse().ok()).max().unwrap_or(0)
 }
 
-/// Returns the number of live 32-bit registers before each instruction. Inside a loop, only registers that the loop uses count,
-/// because the assembler can spill the other registers around the loop.
+/// Returns the number of live 32-bit registers before each instruction. Inside a loop, only registers that the innermost loop uses
+/// count, because the assembler can spill the other registers around the loop.
 pub(crate) fn register_pressure(program: &Program, code: &Code) -> Vec<u32> {
     let words = (program.slot_count as usize).div_ceil(64);
     let blocks: Vec<std::ops::Range<usize>> = code.block_starts.windows(2).map(|pair| pair[0] as usize..pair[1] as usize).collect();
@@ -128,7 +134,7 @@ pub(crate) fn register_pressure(program: &Program, code: &Code) -> Vec<u32> {
             break;
         }
     }
-    let weight: Vec<u32> = program
+    let registers_of_slot: Vec<u32> = program
         .register_bits
         .iter()
         .map(|&bits| match bits {
@@ -145,11 +151,11 @@ pub(crate) fn register_pressure(program: &Program, code: &Code) -> Vec<u32> {
         for pc in blocks[index].clone().rev() {
             update_live(&mut live, pc);
             let mut sum = 0;
-            let within = code.innermost_loop_of(pc as u32).map(|index| &used_in_loops[index]);
+            let loop_registers = code.innermost_loop_of(pc as u32).map(|index| &used_in_loops[index]);
             for (word, &bits) in live.iter().enumerate() {
-                let mut remaining_bits = bits & within.map_or(u64::MAX, |used| used[word]);
+                let mut remaining_bits = bits & loop_registers.map_or(u64::MAX, |used| used[word]);
                 while remaining_bits != 0 {
-                    sum += weight[word * 64 + remaining_bits.trailing_zeros() as usize];
+                    sum += registers_of_slot[word * 64 + remaining_bits.trailing_zeros() as usize];
                     remaining_bits &= remaining_bits - 1;
                 }
             }
@@ -159,7 +165,7 @@ pub(crate) fn register_pressure(program: &Program, code: &Code) -> Vec<u32> {
     pressure
 }
 
-/// Returns the registers that a range of instructions uses, as a bit set.
+/// Returns the registers that a range of instructions reads or writes, as a bit set of `words` words.
 fn registers_used_by(code: &Code, pcs: std::ops::RangeInclusive<usize>, words: usize) -> Vec<u64> {
     let mut used = vec![0; words];
     for (reads, writes) in &code.operands[pcs] {

@@ -6,8 +6,9 @@ use perf_model::Machine;
 /// Sub-partitions of an SM. Each has a quarter of the registers and runs every fourth warp.
 const SUB_PARTITIONS: f64 = 4.0;
 
-/// Returns the number of CTAs that an SM holds, and the limiting resource. `tmem_columns` is the TMEM allocation of a CTA, and
-/// `sm_tmem_columns` the TMEM of an SM.
+/// Returns the number of CTAs that an SM holds at the same time (at least 1), and the resource that limits this number. `threads`
+/// and `shared_bytes` are per CTA, and `registers` per thread. `tmem_columns` is the TMEM allocation of a CTA, and
+/// `sm_tmem_columns` the number of TMEM columns of an SM.
 pub(crate) fn occupancy(
     threads: u32,
     shared_bytes: f64,

@@ -16,27 +16,28 @@ use simulator::{
 };
 use std::collections::BTreeSet;
 
-/// Number of warp instructions, summed over the samples, after which `tile-time` samples no further cluster.
+/// Number of warp instructions after which `tile-time` samples no further cluster. The number counts the instructions of all
+/// samples.
 const MAX_SAMPLED_INSTRUCTIONS: u64 = 1_000_000;
 /// `MAX_SAMPLED_INSTRUCTIONS` for a grid of a single wave. The limit is higher, because the longest CTA determines the time of a
 /// single wave.
 const MAX_SAMPLED_INSTRUCTIONS_OF_ONE_WAVE: u64 = 8_000_000;
 /// Maximum number of clusters that a sampled cluster executes with work stealing, its own work included.
 const MAX_CLUSTERS_PER_SAMPLE: u64 = 64;
-/// Limits of the function `distinct_share`: the number of clusters that it executes, and the sum of their warp instructions.
+/// Maximum number of clusters that the function `distinct_share` executes, and the maximum sum of their warp instructions.
 const SHARING_CLUSTERS: u64 = 96;
 const SHARING_INSTRUCTIONS: u64 = 600_000;
 
-/// The recorded samples of a launch, and the properties of the launch that the samples show.
+/// The recording of a representative cluster, and properties of the launch that follow from all samples.
 pub(crate) struct Sample {
     pub(crate) program: Program,
     pub(crate) code: Code,
-    /// The recording of the representative cluster. In a grid of a single wave it is the longest sampled cluster, and else the
-    /// first.
+    /// The recording of the representative cluster. In a grid of a single wave, this is the longest sampled cluster. In other
+    /// grids, it is the first sampled cluster.
     pub(crate) recording: Recording,
     /// The number of warp instructions of the representative cluster.
     pub(crate) instructions: u64,
-    /// The length of the longest cluster relative to the representative one.
+    /// Warp instructions of the longest sampled cluster, divided by those of the representative cluster.
     pub(crate) longest_ratio: f64,
     /// Whether the representative cluster was executed completely.
     pub(crate) complete: bool,
@@ -44,18 +45,18 @@ pub(crate) struct Sample {
     pub(crate) executed_share: Option<f64>,
     /// Number of clusters that the GPU launches. With work stealing, it excludes the clusters that running clusters steal.
     pub(crate) clusters: u64,
-    /// Operations and bytes that the launch description states.
+    /// Floating-point operations and bytes that the launch description states; `None` if it states none.
     pub(crate) work: Option<Work>,
     /// Whether the kernel has tensor-map parameters.
     pub(crate) has_tensor_maps: bool,
-    /// Whether the previous launch was equal, so that L2 holds its data.
+    /// Whether the model assumes that the previous launch was equal, so that L2 holds its data.
     pub(crate) repeated_launch: bool,
     pub(crate) registers: Registers,
     /// Whether a cubin, an option or ptxas states `registers`. Otherwise `tile-time` estimates them.
     pub(crate) registers_reported: bool,
     /// Share of the warps that execute spill instructions.
     pub(crate) spilling_share: f64,
-    /// Share of the lines read by a cluster that no earlier cluster has read.
+    /// The mean share of the lines read by a cluster that no earlier cluster has read.
     pub(crate) distinct_share: f64,
     /// Bytes of global memory that the representative cluster reads and writes, each line counted once.
     pub(crate) read_bytes: f64,
@@ -69,7 +70,7 @@ pub(crate) struct Sample {
 /// The work of a launch, extrapolated from its samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ExecutedWork {
-    /// Operations of MMAs and of thread arithmetic; unknown if a sample was truncated.
+    /// Operations of MMAs and of thread arithmetic; `None` if the representative cluster was truncated.
     pub(crate) flops: Option<f64>,
     /// Bytes read and written, each counted once.
     pub(crate) bytes: f64,
@@ -96,8 +97,8 @@ impl Sample {
                 .note("pass a launch description with --launch")
         })?;
         let launch = Launch::read(path)?;
-        let sizes = LaunchSizes { block: arguments.block, dynamic_shared: arguments.dynamic_shared };
-        let program = decode(module, launch.entry.as_deref(), sizes).map_err(as_diagnostic)?;
+        let launch_sizes = LaunchSizes { block: arguments.block, dynamic_shared: arguments.dynamic_shared };
+        let program = decode(module, launch.entry.as_deref(), launch_sizes).map_err(as_diagnostic)?;
         let target = module.target.first().and_then(|name| Target::parse(name));
         let call = launch.call(&program.entry, &program.param_types().map_err(as_diagnostic)?, target)?;
         let maps = TensorMapSources { file: arguments.tensor_maps.as_deref(), host_object: arguments.host_object.as_deref() };
@@ -218,7 +219,7 @@ fn spilling_share(code: &Code, recording: &Recording) -> f64 {
     warps.iter().filter(|&&spills| spills > 0.05 * max_spills).count() as f64 / warps.len().max(1) as f64
 }
 
-/// Returns the number of operations of the recorded MMAs.
+/// Returns the number of floating-point operations of the recorded MMAs.
 fn mma_operations(program: &Program, recording: &Recording) -> f64 {
     let operations = |record: &Record, events: &[Event]| -> usize {
         let instruction = &program.code[record.pc as usize];
@@ -267,16 +268,16 @@ fn thread_operations(program: &Program, recording: &Recording) -> f64 {
     records.map(|record| operations_by_opcode[program.code[record.pc as usize].opcode as usize]).sum()
 }
 
-/// Returns the bytes that the launch must read and write at least once. `read` and `written` are estimates from the samples; the
-/// sizes of the buffers that the samples access limit them.
+/// Returns the compulsory traffic of the launch: the bytes that it reads or writes, each counted once. `read` and `written` are
+/// estimates from the samples. The estimates are limited by the total size of the buffers that the samples access.
 fn compulsory_bytes(call: &Call, program: &Program, recording: &Recording, read: f64, written: f64) -> f64 {
     let (read_lines, written_lines) = accessed_lines(program, recording);
-    let touched_bytes = |lines: &BTreeSet<u64>| -> f64 {
-        let touched = |address: u64, bytes: u64| lines.range(address / 128..(address + bytes).div_ceil(128)).next().is_some();
-        let sizes = call.launch.buffers.iter().map(|buffer| (buffer.address, buffer.contents.len() as u64));
-        sizes.filter(|(address, bytes)| touched(*address, *bytes)).map(|(_, bytes)| bytes as f64).sum()
+    let buffer_bytes = |lines: &BTreeSet<u64>| -> f64 {
+        let is_accessed = |address: u64, bytes: u64| lines.range(address / 128..(address + bytes).div_ceil(128)).next().is_some();
+        let buffer_extents = call.launch.buffers.iter().map(|buffer| (buffer.address, buffer.contents.len() as u64));
+        buffer_extents.filter(|(address, bytes)| is_accessed(*address, *bytes)).map(|(_, bytes)| bytes as f64).sum()
     };
-    read.min(touched_bytes(&read_lines)) + written.min(touched_bytes(&written_lines))
+    read.min(buffer_bytes(&read_lines)) + written.min(buffer_bytes(&written_lines))
 }
 
 /// Returns the maximum registers of a thread: the `.maxnreg` of the PTX, or else 255, the limit of the hardware.
@@ -306,7 +307,8 @@ pub(crate) fn instruction_count(recording: &Recording) -> u64 {
     recording.ctas.iter().flatten().map(|stream| stream.records.len() as u64).sum()
 }
 
-/// Returns the clusters to sample: the clusters of the launch's `sample_blocks`, or else the cluster in the middle of the grid.
+/// Returns the numbers of the clusters to sample: the clusters of the launch's `sample_blocks`, or else the cluster in the middle
+/// of the grid.
 fn sampled_clusters(executor: &Executor, call: &Call, target: Option<Target>, clusters: u64) -> simulator::Result<Vec<u64>> {
     let named_ctas = call.launch.sample_blocks.as_ref().and_then(|blocks| blocks.for_target(target, "sample_blocks").ok());
     match named_ctas {
@@ -315,8 +317,9 @@ fn sampled_clusters(executor: &Executor, call: &Call, target: Option<Target>, cl
     }
 }
 
-/// Executes the start of the first clusters and measures the share of lines that no earlier cluster has read. The first half of
-/// these clusters stands for a cold L2 cache, and the second half for all later clusters of the launch.
+/// Executes the start of the first clusters of the launch. Returns the mean share of the lines read by a cluster that no earlier
+/// cluster has read. The first half of the executed clusters represents a cold L2 cache, and the second half represents all later
+/// clusters of the launch.
 fn distinct_share(executor: &mut Executor, program: &Program, clusters: u64, limit: u64) -> simulator::Result<f64> {
     let count = clusters.min(SHARING_CLUSTERS);
     let instruction_limit = (SHARING_INSTRUCTIONS / count.max(1)).min(limit);
@@ -345,8 +348,8 @@ fn distinct_share(executor: &mut Executor, program: &Program, clusters: u64, lim
     }
     let share_of_half =
         |half: usize| if requested_lines[half] == 0 { 1.0 } else { distinct_lines[half] as f64 / requested_lines[half] as f64 };
-    let first = count as f64 / 2.0 / clusters.max(1) as f64;
-    Ok(if count < 2 { share_of_half(0) } else { share_of_half(0) * first + share_of_half(1) * (1.0 - first) })
+    let first_half_share = count as f64 / 2.0 / clusters.max(1) as f64;
+    Ok(if count < 2 { share_of_half(0) } else { share_of_half(0) * first_half_share + share_of_half(1) * (1.0 - first_half_share) })
 }
 
 /// Returns whether an op may read global memory.
@@ -354,13 +357,13 @@ fn reads_global_memory(op: &Op) -> bool {
     matches!(op, Op::Load { .. } | Op::CopyAsync { .. })
 }
 
-/// Returns the bytes that a cluster reads and writes. Each line counts once.
+/// Returns the bytes that the recorded cluster reads, and the bytes that it writes. Each line counts once.
 fn traffic_bytes(program: &Program, recording: &Recording) -> (f64, f64) {
     let (read_lines, written_lines) = accessed_lines(program, recording);
     (128.0 * read_lines.len() as f64, 128.0 * written_lines.len() as f64)
 }
 
-/// Returns the lines that a cluster reads, and the lines that it writes.
+/// Returns the lines that the recorded cluster reads, and the lines that it writes.
 fn accessed_lines(program: &Program, recording: &Recording) -> (BTreeSet<u64>, BTreeSet<u64>) {
     let (mut read_lines, mut written_lines) = (BTreeSet::<u64>::new(), BTreeSet::<u64>::new());
     for stream in recording.ctas.iter().flatten() {

@@ -1,5 +1,5 @@
-//! Finds the PTX lines of spill instructions: ptxas records the PTX line of each machine instruction, and nvdisasm prints the line.
-//! Without nvdisasm, `registers::spread_spills` estimates the positions.
+//! Finds the PTX lines of spill instructions. ptxas records the PTX line of each machine instruction, and nvdisasm prints this
+//! line. Without nvdisasm, `registers::spread_spills` estimates the lines.
 
 use crate::code::Code;
 use common::{child, toolkit};
@@ -7,15 +7,16 @@ use simulator::program::{Op, Program};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// For each PTX line: the number of 32-bit registers that its spill instructions store or reload, and its number of machine MMAs.
+/// For each PTX line: the number of 32-bit registers that spill instructions of the line store or reload, and the number of machine
+/// MMAs of the line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SpillPositions {
     spilled_registers: BTreeMap<u32, f64>,
     mmas: BTreeMap<u32, f64>,
 }
 
-/// Parses nvdisasm's listing of a cubin with PTX line information. `None` if nvdisasm is missing, rejects the file, or shows no
-/// spills.
+/// Disassembles a cubin with PTX line information, and returns the spill positions of the kernel `entry`. Returns `None` if
+/// nvdisasm is missing, nvdisasm rejects the file, or the kernel has no spill instructions.
 pub(crate) fn read_spill_positions(cubin: &Path, entry: &str) -> Option<SpillPositions> {
     let tool = toolkit::nvdisasm().ok()?;
     let output = child::command(&tool.path).args(["-c", "-gp"]).arg(cubin).output().ok()?;
@@ -23,10 +24,10 @@ pub(crate) fn read_spill_positions(cubin: &Path, entry: &str) -> Option<SpillPos
         .status
         .success()
         .then(|| parse_listing(&String::from_utf8_lossy(&output.stdout), entry))
-        .filter(|all| !all.spilled_registers.is_empty())
+        .filter(|positions| !positions.spilled_registers.is_empty())
 }
 
-/// Finds the spill instructions of a kernel in the listing of nvdisasm.
+/// Returns the spill positions of the kernel `entry` in the listing of nvdisasm.
 fn parse_listing(listing: &str, entry: &str) -> SpillPositions {
     let mut positions = SpillPositions::default();
     let (mut line, mut inside) = (0, false);
@@ -53,8 +54,8 @@ fn parse_listing(listing: &str, entry: &str) -> SpillPositions {
 }
 
 impl SpillPositions {
-    /// Returns for each PTX instruction the spilled registers per iteration of its loop. The assembler may have unrolled the loop.
-    /// The number of machine MMAs of one PTX MMA is the unroll factor.
+    /// Returns for each PTX instruction the number of spilled registers per execution. The assembler may have unrolled the loop of
+    /// the instruction. The unroll factor is the number of machine MMAs of one PTX MMA in the loop.
     pub(crate) fn spread_spills(&self, program: &Program, code: &Code) -> Vec<f32> {
         let mut iterations = vec![1.0f64; code.loops.len()];
         for (pc, instr) in program.code.iter().enumerate() {
@@ -66,7 +67,7 @@ impl SpillPositions {
         let mut spills = vec![0.0; lines.len()];
         for (line, count) in &self.spilled_registers {
             let at = lines.iter().position(|other| other == line).unwrap_or(0);
-            // Folded instructions are never issued: attribute their spills to the next instruction.
+            // Folded instructions are never issued, so attribute their spills to the next instruction that is issued.
             let Some(pc) = (at..lines.len()).find(|&pc| !code.folded[pc]) else { continue };
             let iterations = code.innermost_loop_of(pc as u32).map_or(1.0, |index| iterations[index]);
             spills[pc] += (count / iterations) as f32;

@@ -1,5 +1,5 @@
-//! A timeline in Chrome's trace format, which Perfetto reads. For each CTA it has the warps with their stall reasons and PTX lines,
-//! the engines, and the phases of the mbarriers.
+//! Writes a timeline in Chrome's trace format, which Perfetto reads. For each CTA, the timeline shows the warps with their stall
+//! reasons and PTX lines, the engines, and the phases of the mbarriers.
 
 use crate::engine::{ENGINES, Engine, Span, Statistics};
 use crate::sample::Sample;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const FIRST_ENGINE_ROW: usize = 100;
 /// The row of all mbarriers of a CTA.
 const BARRIER_ROW: usize = 200;
-/// Maximum number of events. Trace viewers become unusable with more.
+/// Maximum number of events in a trace. Trace viewers become unusable with more events.
 const MAX_EVENTS: usize = 400_000;
 
 /// Returns the trace as JSON. Times are in microseconds.
@@ -25,7 +25,8 @@ pub(crate) fn chrome_trace(sample: &Sample, machine: &Machine, statistics: &Stat
     let mut warps: BTreeMap<(usize, usize), Vec<&Span>> = BTreeMap::new();
     for span in &statistics.spans {
         match span.engine {
-            // Several copies are in flight at once, but slices of one row must not cross.
+            // Several copies are in flight at once, but the viewer does not allow overlapping slices in one row. Asynchronous
+            // events may overlap.
             Some(Engine::Copy) => {
                 let track = (span.cta, FIRST_ENGINE_ROW + Engine::Copy as usize);
                 rows.insert(track);

@@ -17,7 +17,7 @@ pub(crate) struct Evaluator {
     pub(crate) kernel: PathBuf,
     /// The path of the launch description.
     pub(crate) launch: PathBuf,
-    /// A temporary folder.
+    /// A temporary folder for the compiled candidates.
     pub(crate) folder: PathBuf,
     pub(crate) target: Target,
     /// Options that all candidates have.
@@ -44,8 +44,8 @@ struct ToolDiagnostic {
 }
 
 impl Evaluator {
-    /// Compiles a candidate and predicts its time. `known_seconds` returns the predicted time of a PTX digest, if an earlier
-    /// candidate compiled to the same PTX.
+    /// Compiles a candidate and predicts its time. If an earlier candidate compiled to the same PTX, `known_seconds` returns the
+    /// predicted time for the digest of the PTX.
     pub(crate) fn evaluate(&self, options: &[String], known_seconds: impl Fn(&str) -> Option<f64>) -> Outcome {
         self.compile_and_predict(options, known_seconds).unwrap_or_else(Outcome::Failed)
     }
@@ -94,7 +94,8 @@ impl Evaluator {
         Ok(prediction.seconds)
     }
 
-    /// Measures candidates on a GPU and sorts them by time.
+    /// Measures the candidates of a ranking on a GPU, and sorts them by measured time. `driver` is the path of the driver library,
+    /// if it is not the system's.
     pub(crate) fn measure(&self, ranking: &[RankedCandidate], driver: Option<&Path>) -> Result<Vec<MeasuredCandidate>> {
         #[derive(Deserialize)]
         struct Launches {
@@ -102,8 +103,8 @@ impl Evaluator {
         }
         #[derive(Deserialize)]
         struct Cubin {
-            /// The median time of the timed launches in milliseconds.
-            median: f64,
+            /// The median time of the timed launches.
+            median_milliseconds: f64,
         }
         let failed = |failure: Failure| Diagnostic::io("TUN005", format!("cannot measure: {}", failure.message));
         let mut cubins = Vec::new();
@@ -120,10 +121,10 @@ impl Evaluator {
         let measured = ranking.iter().zip(launches.cubins).map(|(candidate, cubin)| MeasuredCandidate {
             options: candidate.options.clone(),
             predicted_seconds: candidate.seconds,
-            seconds: cubin.median / 1e3,
+            seconds: cubin.median_milliseconds / 1e3,
         });
         let mut measured: Vec<MeasuredCandidate> = measured.collect();
-        measured.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
+        measured.sort_by(|first, second| first.seconds.total_cmp(&second.seconds));
         Ok(measured)
     }
 

@@ -1,8 +1,8 @@
-//! `tile-tune`: searches the compiler options with which a launch of a kernel is predicted to be fastest.
+//! `tile-tune`: searches for the compiler options with which a launch of a kernel has the shortest predicted time.
 //!
-//! Each candidate is a list of options for `tileiras` ([`space`]). [`search`] selects candidates, [`evaluation`] compiles each one
-//! to PTX and predicts its time with `tile-time`, [`records`] keeps every result in a file, so that an interrupted search
-//! continues, and [`report`] prints the ranking. No GPU is needed, except for `--measure`.
+//! Each candidate is a list of options for `tileiras` ([`space`]). [`search`] selects candidates. [`evaluation`] compiles each
+//! candidate to PTX and predicts its time with `tile-time`. [`records`] stores every result in a file, so that a later search can
+//! continue an interrupted search. [`report`] prints the ranking. Only `--measure` needs a GPU.
 //!
 //! See also: Triton's `autotune`, which measures all configurations on a GPU; the CUTLASS profiler.
 
@@ -145,8 +145,8 @@ fn run(session: &mut Session, options: &Options) -> Result<()> {
     report_results(&search, &evaluator, options, identity.kernel(), plans)
 }
 
-/// Prints the ranking, after measuring its first candidates if `--measure` requests it, and writes the fastest candidate's options.
-/// `plans` is the content of the plan file before the search.
+/// Prints the ranking, and writes the options of the fastest candidate to the requested files. With `--measure`, measures the first
+/// candidates of the ranking and ranks them by measured time. `plans` is the content of the plan file before the search.
 fn report_results(search: &Search, evaluator: &Evaluator, options: &Options, kernel: &str, mut plans: PlanFile) -> Result<()> {
     let mut ranking = search.records.ranking();
     let Some(fastest) = ranking.first() else { return Err(report::no_candidate_error(&search.records)) };

@@ -1,7 +1,8 @@
 //! The results of a search: in memory, and in the file of `--results`.
 //!
 //! The first line of the file identifies the search: kernel, launch, target and GPU. Each further line is the record of a
-//! candidate. A line is appended when its candidate is done, so after an interruption only the last line can be incomplete.
+//! candidate. The search appends a line when it has evaluated a candidate, so after an interruption only the last line can be
+//! incomplete.
 //! [`Records::open`] drops an incomplete line.
 
 use base::Target;
@@ -98,7 +99,7 @@ pub(crate) struct Failure {
     pub(crate) message: String,
 }
 
-/// The result of a candidate.
+/// The result of the evaluation of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -125,14 +126,15 @@ pub(crate) struct RankedCandidate {
     pub(crate) seconds: f64,
 }
 
-/// All records of a search, by options, and the file that keeps them.
+/// All records of a search, and the file that stores them.
 pub(crate) struct Records {
     /// The result of each candidate, by its sorted options.
     outcomes: BTreeMap<Vec<String>, Outcome>,
+    /// The file of `--results`; `None` without this option.
     file: Option<File>,
 }
 
-/// Returns the key of a candidate: its sorted options, because their order does not matter.
+/// Returns the key of a candidate: its options, sorted because the order of options does not matter.
 fn options_key(options: &[String]) -> Vec<String> {
     let mut sorted = options.to_vec();
     sorted.sort();
@@ -212,7 +214,7 @@ impl Records {
         }
     }
 
-    /// Returns the predicted time in seconds of the PTX with this digest, if a candidate compiled to it.
+    /// Returns the predicted time in seconds of the PTX with a digest; `None` if no candidate compiled to this PTX.
     pub(crate) fn seconds_of_ptx(&self, digest: &str) -> Option<f64> {
         self.outcomes.values().find_map(|outcome| match outcome {
             Outcome::Predicted { seconds, ptx } if ptx == digest => Some(*seconds),
@@ -220,8 +222,8 @@ impl Records {
         })
     }
 
-    /// Returns the candidates in order of predicted time. If several candidates compiled to the same PTX, the ranking has only the
-    /// one with the fewest options.
+    /// Returns the candidates in order of predicted time. If several candidates compiled to the same PTX, the ranking contains only
+    /// the candidate with the fewest options.
     pub(crate) fn ranking(&self) -> Vec<RankedCandidate> {
         let mut shortest: BTreeMap<&str, (&Vec<String>, f64)> = BTreeMap::new();
         for (options, outcome) in &self.outcomes {
@@ -233,7 +235,7 @@ impl Records {
         }
         let mut ranking: Vec<RankedCandidate> =
             shortest.into_values().map(|(options, seconds)| RankedCandidate { options: options.clone(), seconds }).collect();
-        ranking.sort_by(|one, other| one.seconds.total_cmp(&other.seconds).then_with(|| one.options.cmp(&other.options)));
+        ranking.sort_by(|first, second| first.seconds.total_cmp(&second.seconds).then_with(|| first.options.cmp(&second.options)));
         ranking
     }
 

@@ -21,7 +21,7 @@ pub(crate) struct Search<'a> {
     pub(crate) limit: usize,
     /// Whether the limit excluded candidates.
     pub(crate) is_cut_short: bool,
-    /// The number of candidates that are evaluated at a time.
+    /// The number of candidates that the search evaluates at the same time.
     pub(crate) jobs: usize,
     /// Receives a line for each evaluated candidate.
     pub(crate) progress: &'a dyn Fn(&str),
@@ -56,7 +56,7 @@ impl Search<'_> {
         }
     }
 
-    /// Evaluates the candidates that have no record, at most up to the limit.
+    /// Evaluates the candidates that have no record, until the number of records reaches the limit.
     fn evaluate(&mut self, candidates: &[Vec<String>]) -> Result<()> {
         let mut queue: VecDeque<Vec<String>> = VecDeque::new();
         for options in candidates {

@@ -2,7 +2,7 @@
 
 use base::diag::{Diagnostic, Result};
 
-/// The value with which an option is not passed, so that the compiler decides.
+/// The value in `--space` for which the search does not pass the option, so that the compiler decides.
 const DEFAULT_VALUE: &str = "default";
 
 /// The options and values that a search without `--space` tries. They override decisions of the compiler, and apply to most
@@ -44,11 +44,11 @@ impl Dimension {
         format!("--{}={value}", self.option)
     }
 
-    /// Returns the options of a candidate with another value of this dimension. With `None`, the option is absent.
+    /// Returns the options of a candidate with `value` for this dimension. If `value` is `None`, the option is absent.
     fn with_value(&self, options: &[String], value: Option<&str>) -> Vec<String> {
         let prefix = self.option_argument("");
-        let others = options.iter().filter(|option| !option.starts_with(&prefix)).cloned();
-        others.chain(value.map(|value| self.option_argument(value))).collect()
+        let other_options = options.iter().filter(|option| !option.starts_with(&prefix)).cloned();
+        other_options.chain(value.map(|value| self.option_argument(value))).collect()
     }
 
     /// Returns the candidates that differ from `options` in this dimension only.
@@ -149,7 +149,7 @@ mod tests {
         assert!(Space::new(&[Dimension::parse("warps=4").unwrap(), Dimension::parse("warps=8").unwrap()], &[]).is_err());
         assert!(Space::new(&[Dimension::parse("warps=4").unwrap()], &strings(&["--warps=8"])).is_err());
         assert!(Space::new(&[], &strings(&["--warps=8", "--tma=on", "--warps=4"])).is_err());
-        let others = Space::new(&[], &strings(&["--warps=8"])).unwrap();
-        assert!(others.dimensions.iter().all(|dimension| dimension.option != "warps"));
+        let space = Space::new(&[], &strings(&["--warps=8"])).unwrap();
+        assert!(space.dimensions.iter().all(|dimension| dimension.option != "warps"));
     }
 }

@@ -1,4 +1,5 @@
-//! Infers from the views of a kernel what its parameters are: arrays, the extents and strides of the arrays, or other numbers.
+//! Infers the roles of a kernel's parameters from its views. A parameter is an array, an extent or a stride of an array, or another
+//! number.
 
 use base::ir::Operation;
 use base::{Op as OpId, Value};
@@ -36,13 +37,13 @@ pub(crate) struct Kernel {
     pub(crate) params: Vec<Param>,
     /// The number of grid axes that the kernel uses: one more than the last axis whose tile block index it reads.
     pub(crate) grid_axes: usize,
-    /// The coarsest relative rounding step of intermediate values, 0 if the kernel rounds none to a coarser type. A small error
-    /// before such a rounding can become a full step after it.
+    /// The coarsest relative rounding step of intermediate values; 0 if the kernel rounds no intermediate value to a coarser type.
+    /// A small error before such a rounding can become an error of a full step.
     pub(crate) rounding_step: f64,
 }
 
 impl Kernel {
-    /// Analyses a kernel. Returns None if a parameter is neither a number nor a pointer.
+    /// Analyses a kernel. Returns `None` if a parameter is neither a number nor a pointer.
     pub(crate) fn analyze(module: &Module, function: &Function) -> Option<Kernel> {
         let analysis = KernelAnalysis { module, function };
         let mut params = Vec::new();
@@ -118,8 +119,8 @@ impl KernelAnalysis<'_> {
         }
     }
 
-    /// Returns each tensor view with the index of its pointer parameter. Omits a view if a size or a stride is computed, and is
-    /// neither a constant nor a parameter.
+    /// Returns each tensor view with the index of its pointer parameter. Omits a view if one of its sizes or strides is neither a
+    /// constant nor a parameter.
     fn views(&self, ops: &[OpId]) -> Vec<(usize, View)> {
         let body = &self.function.body;
         let mut views_by_value: BTreeMap<Value, (usize, View)> = BTreeMap::new();
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn rounded_then_stored_values_are_not_intermediate() {
+    fn rounding_step_ignores_values_that_are_only_stored() {
         let store_y = "%u = store_ptr_tko weak %q, %y : tile<ptr<bf16>>, tile<bf16> -> token";
         assert_eq!(rounding_step("bf16", store_y), 0.0);
         let convert_y_back = |from: &str| format!("%z = ftof %y rounding<nearest_even> : tile<{from}> -> tile<f32>");

@@ -71,8 +71,8 @@ impl Case {
         format!("{} tiles along each dimension{partial}; {contents}", self.tiles)
     }
 
-    /// Writes the launch description and the input files to a folder, and returns the outputs to compare. Returns None if a size of
-    /// the kernel is unknown, or an array would be too large.
+    /// Writes the launch description and the input files to a folder, and returns the outputs to compare. Returns `None` if a size
+    /// of the kernel is unknown, or an array would be too large.
     pub(crate) fn write(&self, kernel: &Kernel, tolerance: f64, folder: &Path) -> Result<Option<Vec<Output>>> {
         let Some(param_values) = self.integer_values(kernel) else { return Ok(None) };
         let (mut buffers, mut params, mut outputs) = (Vec::new(), Vec::new(), Vec::new());
@@ -100,7 +100,7 @@ impl Case {
                 }
             }
         }
-        // If a kernel reads no tile block index, all its tile blocks behave the same, so one is enough.
+        // If a kernel reads no tile block index, all its tile blocks behave the same, so one tile block is enough.
         let grid = if kernel.grid_axes == 0 { vec![1] } else { vec![self.tiles.min(MAX_BLOCKS_PER_AXIS); kernel.grid_axes] };
         let launch = json!({ "entry": kernel.name, "grid": grid, "buffers": buffers, "params": params });
         common::write_file(Some(&folder.join("launch.json")), launch.to_string().as_bytes())?;
@@ -199,10 +199,10 @@ fn special_float(element: Scalar, selector: u64) -> u64 {
     encode(element, value, Rounding::PositiveInf, OverflowResult::Ieee)
 }
 
-/// Returns the default tolerance of an output type: the error of another accumulation order. The tolerance is larger if the kernel
-/// rounds intermediate values to a type with coarser steps.
+/// Returns the default tolerance of an output with elements of a type: the relative error of another accumulation order. The
+/// tolerance is larger if the kernel rounds intermediate values to a type with coarser steps.
 fn error_bound(element: Scalar, rounding_step: f64) -> f64 {
-    /// Upper bound of the tolerance. With a larger one, the comparison would accept most results.
+    /// Upper bound of the tolerance. With a larger tolerance, the comparison would accept most results.
     const MAX_TOLERANCE: f64 = 0.3;
     /// The expected error of a result in steps of the intermediate type, if its addends are rounded in the other direction.
     const ERROR_STEPS: f64 = 8.0;
@@ -216,8 +216,8 @@ fn error_bound(element: Scalar, rounding_step: f64) -> f64 {
     type_tolerance.max((ERROR_STEPS * rounding_step).min(MAX_TOLERANCE))
 }
 
-/// Returns the dimensions of a view from the innermost to the outermost. Dimensions with a constant stride come first, by stride;
-/// then the others, from last to first.
+/// Returns the dimensions of a view from the innermost to the outermost. Dimensions with a constant stride come first, in order of
+/// stride. Dimensions whose stride is a parameter follow, from the last to the first.
 fn dims_inner_first(view: &View) -> Vec<usize> {
     let mut dims: Vec<usize> = (0..view.sizes.len()).rev().collect();
     dims.sort_by_key(|dim| if let SizeOrStride::Constant(stride) = view.strides[*dim] { stride } else { i64::MAX });
@@ -229,7 +229,7 @@ fn round_up(number: i64, divisor: i64) -> i64 {
     (number + divisor - 1) / divisor * divisor
 }
 
-/// Returns the value of a constant, or of a parameter if it is already computed.
+/// Returns the value of a size or stride: the constant, or the value of the parameter; `None` if the parameter has no value yet.
 fn known_value(number: SizeOrStride, param_values: &[Option<i64>]) -> Option<i64> {
     match number {
         SizeOrStride::Constant(number) => Some(number),
@@ -254,7 +254,8 @@ fn integer_argument(ty: Scalar, number: i64) -> Value {
     if ty == Scalar::I1 { json!({ "i1": number % 2 == 1 }) } else { json!({ ty.name(): number }) }
 }
 
-/// Copies the user's launch, with its input arrays, to a folder. Returns the outputs to compare.
+/// Writes the launch of `--launch`, with its input arrays, to a folder. Returns the outputs to compare: all buffers that the launch
+/// passes to array parameters.
 pub(crate) fn copy_given_launch(path: &Path, kernel: &Kernel, tolerance: f64, folder: &Path) -> Result<Vec<Output>> {
     let launch = common::launch::Launch::read(path)?;
     let mut launch_json = serde_json::to_value(&launch).expect("a launch is plain data");

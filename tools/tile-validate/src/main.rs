@@ -1,7 +1,7 @@
 //! `tile-validate`: translation validation by execution. It executes the program, every stage file and the PTX on the same
-//! arguments, and reports the first stage with a different result. The arguments come from a launch, or are generated from the
-//! views of the kernel's parameters ([`arrays`], [`cases`]). Data races are not validated; `tile-run --check` and `tile-sim` detect
-//! them.
+//! arguments, and reports the first stage with a different result. The arguments come from a launch description, or `tile-validate`
+//! generates them from the views of the kernel's parameters ([`arrays`], [`cases`]). `tile-validate` does not search for data
+//! races; `tile-run --check` and `tile-sim` detect data races.
 
 mod arrays;
 mod cases;
@@ -67,7 +67,7 @@ fn main() -> std::process::ExitCode {
 enum Verdict {
     /// All stages compute the same outputs.
     Same,
-    /// The program itself has undefined behaviour on these arguments.
+    /// The program itself has undefined behaviour on the arguments of the launch, for the given reason.
     Undefined(String),
 }
 

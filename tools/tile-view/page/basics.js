@@ -13,7 +13,7 @@ function element(name, attributes = {}, ...children) {
   return node;
 }
 
-/** Creates a table. A click on a row calls the row's function `go`, if it has one. */
+/** Creates a table from column headings and rows. A row has `cells`, and optionally a function `go` that a click on the row calls. */
 function table(heads, rows) {
   const cell = (text) => element("td", typeof text === "number" ? { class: "num" } : {}, text instanceof Node ? text : String(text ?? ""));
   const row = (one) => element("tr", one.go ? { class: "go", click: one.go } : {}, one.cells.map(cell));
@@ -21,7 +21,7 @@ function table(heads, rows) {
 }
 
 /** Returns a number with its unit in the singular or plural: `1 stage`, `3 stages`. */
-function withUnit(number, what) { return `${number} ${what}${number === 1 ? "" : "s"}`; }
+function withUnit(number, unit) { return `${number} ${unit}${number === 1 ? "" : "s"}`; }
 
 /** Returns a colour for a number. Consecutive numbers have very different hues, because 137.5 degrees is the golden angle. */
 function colour(number, lightness = 62) {

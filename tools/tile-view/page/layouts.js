@@ -64,7 +64,7 @@ class LayoutDrawing {
     return element("div", {}, element("b", {}, `${layout.name} `), counts, " of ", uses, " coloured by ", by, " ", find);
   }
 
-  /** Shows the basis vectors of the layout: the coordinate offset of each bit of the register, lane and warp number. */
+  /** Returns the basis vectors of the layout as text: the coordinate offset of each bit of the register, lane and warp number. */
   bases() {
     const step = (basis) => (basis ? `+(${coordinates(basis, this.shape).join(",")})` : "copies");
     const line = (name) => element("div", {}, `${name.padEnd(9)}`, this.layout[name].map(step).join("  ") || "no bits");
@@ -111,7 +111,7 @@ class LayoutDrawing {
   }
 }
 
-/** Returns the warp, lane and register of each element. If an element has copies, returns the copy with the lowest numbers. */
+/** Returns the warp, lane and register that hold each element. If an element has copies, returns the copy with the lowest numbers. */
 function owners(layout, elements) {
   const all = new Array(elements);
   for (let warp = 2 ** layout.warp.length - 1; warp >= 0; warp--) {

@@ -1,7 +1,7 @@
 // Shows the texts side by side, links lines of the same source position, and searches. Only the rows in view are HTML elements.
 const ROW_HEIGHT = 18;
 
-/** Computes each PTX line's and each source line's share of the predicted time. */
+/** Computes the share of the predicted time of each PTX line (`byNumber`) and of each source line (`bySource`). */
 function computeHeat() {
   const byNumber = new Map((model.time?.lines ?? []).map((line) => [line.line, line]));
   const ptx = model.panes.find((pane) => pane.name === "ptx");
@@ -13,7 +13,7 @@ function computeHeat() {
     // Waits, barriers and branches have the source line of their loop. Attribute their time to the op that the wait delays: usually
     // the next op with another line.
     if (time && loops.has(line) && WAITS.test(ptx.lines[row])) line = lineOfWaitingOp(ptx, row, key, loops) ?? line;
-    if (line && time) bySource.set(line, (bySource.get(line) ?? 0) + time.part);
+    if (line && time) bySource.set(line, (bySource.get(line) ?? 0) + time.share);
   });
   return { byNumber, bySource };
 }
@@ -93,7 +93,7 @@ class Pane {
     return div;
   }
 
-  /** Returns whether a position on the selected line has the selected column too. Without a column, it matches every column. */
+  /** Returns whether a position on the selected line also has the selected column. A position without column matches every column. */
   isExact(source_position) {
     const [one, other] = [model.source_positions[source_position], model.source_positions[state.source_position]];
     return source_position === state.source_position || one.column === 0 || other.column === 0;
@@ -102,16 +102,16 @@ class Pane {
   /** Shows a row's share of the predicted time. Only PTX and source panes have this column. */
   heat(row) {
     if (!model.time) return undefined;
-    let part, why = "";
+    let share, reason = "";
     if (this.data.name === "ptx") {
       const time = heat.byNumber.get(this.data.numbers[row]);
-      [part, why] = [time?.part, time?.mostly ?? ""];
+      [share, reason] = [time?.share, time?.main_reason ?? ""];
     } else if (this.data.name.startsWith("source")) {
       const at = model.source_positions[this.data.source_positions[row]];
-      part = at && heat.bySource.get(`${at.file}:${at.line}`);
+      share = at && heat.bySource.get(`${at.file}:${at.line}`);
     } else return undefined;
-    const shown = part >= 0.0005 ? `${(100 * part).toFixed(1)} %` : "";
-    return element("span", { class: "heat", title: why, style: part ? `background: rgba(var(--hot), ${Math.min(0.8, 0.05 + 2 * part)})` : "" }, shown);
+    const shown = share >= 0.0005 ? `${(100 * share).toFixed(1)} %` : "";
+    return element("span", { class: "heat", title: reason, style: share ? `background: rgba(var(--hot), ${Math.min(0.8, 0.05 + 2 * share)})` : "" }, shown);
   }
 
   /** Moves to a row and scrolls it into view. */

@@ -34,7 +34,7 @@ pub(crate) fn layout_views(module: &Module) -> Vec<LayoutView> {
     module.layouts.iter().map(layout_view).collect()
 }
 
-/// Returns the view of a function. `rows` has the row of each op in the text pane.
+/// Returns the drawing data of a function. `rows` has the row of each op in the `.sched` pane.
 pub(crate) fn function_view(module: &Module, function: &Function, rows: Vec<usize>) -> FunctionView {
     let attrs = &function.attrs;
     let live_ranges = live_ranges::live_ranges(function);
@@ -97,7 +97,7 @@ pub(crate) fn function_view(module: &Module, function: &Function, rows: Vec<usiz
     }
 }
 
-/// Returns the view of a buffer access. `op_number` is the position of the op in program order.
+/// Returns the drawing data of a buffer access. `op_number` is the position of the op in program order.
 fn access_view(module: &Module, function: &Function, op_number: usize, op: base::ir::Op, access: &BufferAccess) -> AccessView {
     let node = &function.body.ops[op];
     let layout_and_copy_atom = layout_and_copy_atom(module, function, op);
@@ -151,9 +151,9 @@ fn mma_or_tmem_atom(op: &tileas::Op) -> Option<String> {
     }
 }
 
-/// Returns the schedules of the loops, each with the name of its function. `file` must be a file before materialization, which
-/// removes the schedules. `trace` is the file that `tile-sched --schedule-trace` writes: the cycles in which each op occupies a
-/// unit.
+/// Returns the schedules of the loops, each with the name of its function. `file` must be a `.sched` file from before
+/// materialization, because materialization removes the schedules. `trace` is the file that `tile-sched --schedule-trace` writes:
+/// the cycles in which each op occupies a unit.
 pub(crate) fn loop_views(file: &File<Module>, trace: &[u8], source_positions: &mut SourceTable) -> Vec<(String, LoopView)> {
     let spans_by_loop = occupied_spans(trace);
     let views = file.payload.schedules.iter().enumerate().filter_map(|(loop_index, schedule)| {
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_iteration_of_a_trace_is_read() {
+    fn occupied_spans_contain_the_first_iteration_only() {
         let trace = br#"[
             {"name":"process_name","ph":"M","pid":0,"tid":0,"args":{"name":"k loop 0, interval 57"}},
             {"name":"thread_name","ph":"M","pid":0,"tid":1,"args":{"name":"shared memory"}},

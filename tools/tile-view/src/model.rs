@@ -81,7 +81,7 @@ pub(crate) struct FunctionView {
     pub(crate) ops: usize,
     /// The row of each op in the `.sched` pane.
     pub(crate) rows: Vec<usize>,
-    /// Spans of ops that all warps or one warp role executes.
+    /// The spans of consecutive ops that the same warps execute: all warps, or the warps of one warp role.
     pub(crate) role_spans: Vec<RoleSpanView>,
     pub(crate) buffers: Vec<BufferView>,
     pub(crate) warp_roles: Vec<RoleView>,
@@ -92,7 +92,7 @@ pub(crate) struct FunctionView {
 /// A span of consecutive ops that all warps or one warp role executes. `ops` has the positions of the first and last op.
 #[derive(Debug, Serialize)]
 pub(crate) struct RoleSpanView {
-    /// Index of the warp role; none for all warps.
+    /// Index of the warp role; `None` for all warps.
     pub(crate) warp_role: Option<u32>,
     pub(crate) ops: [usize; 2],
 }
@@ -128,11 +128,11 @@ pub(crate) struct AccessView {
     pub(crate) mnemonic: &'static str,
     /// The access kind as a verb, such as `reads`.
     pub(crate) access_kind: &'static str,
-    /// What performs the access: the threads of the warps, `cp.async`, an MMA or TMA.
+    /// The hardware that performs the access: the threads of the warps, `cp.async`, an MMA or TMA.
     pub(crate) proxy: &'static str,
     /// The instruction that the op lowers to; empty if the op has no atom.
     pub(crate) atom: String,
-    /// The shared-memory wavefronts of one warp instruction. None if the op does not copy a tile to or from shared memory.
+    /// The shared-memory wavefronts of one warp instruction; `None` if the op does not copy a tile to or from shared memory.
     pub(crate) wavefronts: Option<Wavefronts>,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct RoleView {
     pub(crate) first_warp: u32,
     /// Number of warps of the role.
     pub(crate) warps: u32,
-    /// Registers per thread while the role runs; none if the role keeps the number from the launch.
+    /// Registers per thread while the role runs; `None` if the role keeps the number of the launch.
     pub(crate) registers: Option<u32>,
 }
 
@@ -178,7 +178,7 @@ pub(crate) struct LoopView {
     pub(crate) resource_bound: u32,
     /// Lower bound of the interval from dependences between iterations, in cycles.
     pub(crate) recurrence_bound: u32,
-    /// Whether `wgmma` ops stay in flight until those of the next iteration are issued.
+    /// Whether the `wgmma` ops of an iteration stay in flight until the kernel issues the `wgmma` ops of the next iteration.
     pub(crate) in_flight: bool,
     pub(crate) ops: Vec<ScheduledOp>,
     /// The spans in which the ops of one iteration occupy units.

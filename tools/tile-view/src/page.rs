@@ -57,7 +57,7 @@ mod tests {
     use crate::model::Pane;
 
     #[test]
-    fn program_text_cannot_end_the_script_or_fill_a_placeholder() {
+    fn model_text_is_not_parsed_as_html_or_as_a_placeholder() {
         let pane = Pane { lines: vec!["</script><!-- {{script}}".into()], ..Pane::default() };
         let model = Model { title: "<k> {{model}}".into(), panes: vec![pane], ..Model::default() };
         let page = render_page(&model).unwrap();

@@ -19,7 +19,7 @@ pub(crate) struct SourceTable {
 pub(crate) const NO_SOURCE_POSITION: i64 = -1;
 
 impl SourceTable {
-    /// Returns the index of the source position of a location.
+    /// Returns the index of the source position of a location, or [`NO_SOURCE_POSITION`] for an unknown location.
     pub(crate) fn index_of_loc(&mut self, debug: &DebugInfo, loc: Loc) -> i64 {
         debug.position(loc).map_or(NO_SOURCE_POSITION, |(file, line, column)| self.intern(file, line, column))
     }
@@ -76,7 +76,7 @@ fn location_aliases(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter(|line| line.starts_with('#')).filter_map(|line| line.split_once(" = ")).collect()
 }
 
-/// Resolves a location alias to its innermost source position.
+/// Resolves a location alias to the file, line and column of its innermost source position.
 fn resolve_alias<'a>(definitions: &BTreeMap<&'a str, &'a str>, alias: &str) -> Option<(&'a str, u32, u32)> {
     let mut definition = *definitions.get(alias)?;
     // Definitions may form cycles, so the number of steps is limited.
@@ -206,8 +206,8 @@ pub(crate) fn sass_pane(bytes: &[u8], source_positions: &mut SourceTable) -> Pan
     pane
 }
 
-/// Adds a pane for each source file that is found in one of the folders or at its own path. The file with the most source
-/// positions comes first.
+/// Adds a pane for each source file, in front of the other panes. A file is read from one of `folders` or from its own path. The
+/// file with the most source positions comes first.
 pub(crate) fn add_source_panes(model: &mut Model, folders: &[PathBuf]) -> Result<()> {
     let count_positions =
         |file: usize| model.source_positions.iter().filter(|source_position| source_position.file == file).count();
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_location_of_a_line_is_split_off() {
+    fn split_location_removes_the_location_of_an_op_line() {
         let line = "  %5 = constant(1) : i32 @12 // b.py:7";
         assert_eq!(split_location(line), ("  %5 = constant(1) : i32".into(), Some(Loc(12))));
         assert_eq!(split_location("  if(cond: %1) @3 {"), ("  if(cond: %1) {".into(), Some(Loc(3))));

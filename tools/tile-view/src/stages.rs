@@ -16,19 +16,22 @@ pub(crate) struct StageRequest {
     pub(crate) gpu: Option<String>,
 }
 
-/// The files of the input's stage and of all later stages. A field is none if the file is missing.
+/// The files of the input's stage and of all later stages. A field is `None` if the file is missing.
 #[derive(Debug, Default)]
 pub(crate) struct StageFiles {
-    /// The `.tile` file. The next fields have the files of the later stages.
+    /// The files of the first three stages: `.tile`, `.aa` and `.as`.
     pub(crate) tile: Option<Vec<u8>>,
     pub(crate) aa: Option<Vec<u8>>,
     pub(crate) as_file: Option<Vec<u8>>,
     /// A `.sched` file from before materialization, which still contains the loop schedules, and the trace of the units that the
     /// ops occupy.
     pub(crate) scheduled: Option<(Vec<u8>, Vec<u8>)>,
+    /// The `.sched` file after all passes.
     pub(crate) sched: Option<Vec<u8>>,
     pub(crate) ptx: Vec<u8>,
+    /// The output of nvdisasm.
     pub(crate) sass: Option<Vec<u8>>,
+    /// The JSON report of `tile-time`.
     pub(crate) time: Option<serde_json::Value>,
     /// The files that could not be generated, each with the reason.
     pub(crate) missing: Vec<String>,
@@ -167,7 +170,7 @@ fn stage_name(number: usize) -> &'static str {
     ["tile", "aa", "as", "sched", "ptx"][number]
 }
 
-/// Assembles the PTX and disassembles the cubin, if ptxas and nvdisasm are installed.
+/// Assembles the PTX and disassembles the cubin. If ptxas or nvdisasm is not installed, adds the reason to `files.missing`.
 fn disassemble(tool_folder: &ToolFolder, files: &mut StageFiles) -> Result<()> {
     let ptxas = match common::toolkit::ptxas() {
         Ok(found) => found.path,

@@ -1,9 +1,10 @@
-//! Checks the output of a stage that reported success. A pipeline file may name a program that writes nothing, or a stage may end
-//! early without a message.
+//! Checks the output of a stage that exited with success. Reason: a pipeline file may name a program that writes nothing, or a
+//! stage may end early without a message.
 
 use base::envelope::is_truncated;
 
-/// Describes the defect of a stage output, if it has one. `kind` is the kind of file that the stage should write.
+/// Returns a description of the defect of a stage output; `None` if the output is valid. `kind` is the kind of file that the stage
+/// should write.
 pub(crate) fn describe_defect(kind: &str, bytes: &[u8]) -> Option<String> {
     match kind {
         _ if bytes.is_empty() => Some(format!("it reported success, but wrote no {kind}")),

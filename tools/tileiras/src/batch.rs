@@ -21,7 +21,8 @@ pub(crate) struct Job {
     pub(crate) parsed: Parsed,
 }
 
-/// The jobs of a command line: one for each input, target and optimization level, each with its own output.
+/// Returns the jobs of a command line: one for each input, target and optimization level. A fatbin for several targets is one job.
+/// Each job writes its own output.
 pub(crate) fn plan_jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, DriverError> {
     for (option, reason) in [
         ("output-file", "names a single output, but --out-dir can produce several"),
@@ -80,7 +81,7 @@ pub(crate) fn plan_jobs(parsed: &Parsed, folder: &str) -> Result<Vec<Job>, Drive
     Ok(jobs)
 }
 
-/// The distinct values of an option, or a single `None` if the command line does not have the option.
+/// Returns the distinct values of an option, or a single `None` if the command line does not have the option.
 fn distinct_values<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a str>> {
     let mut values: Vec<Option<&str>> = Vec::new();
     for value in parsed.values_of(name).map(Some) {
@@ -91,8 +92,8 @@ fn distinct_values<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a
     if values.is_empty() { vec![None] } else { values }
 }
 
-/// Runs all jobs. The exit code is that of the first failed job in command-line order.
-pub(crate) fn compile(parsed: &Parsed, folder: &str) -> Result<String, DriverError> {
+/// Runs all jobs of a command line. If jobs fail, the error has the exit code of the first failed job in command-line order.
+pub(crate) fn compile_all(parsed: &Parsed, folder: &str) -> Result<String, DriverError> {
     let jobs = plan_jobs(parsed, folder)?;
     if !parsed.flag("dry-run") {
         compile::make_folder(folder)?;
@@ -129,7 +130,8 @@ struct Progress {
 }
 
 impl Progress {
-    /// Reports a finished job. On a terminal, the report overwrites the status line of the previous job, but not its messages.
+    /// Prints the messages and the status line of a finished job. On a terminal, the status line overwrites the status line of the
+    /// previous job.
     fn report(&self, finished_jobs: usize, job: &Job, text: &str, code: u8) {
         let report = match self.style {
             Style::Json => self.job_as_json(finished_jobs, job, text, code),

@@ -1,8 +1,9 @@
 //! Content-addressed cache of outputs: `--cache DIR`.
 //!
-//! The key is a hash of the input, of all commands and options, and of every program and library involved, so an entry never goes
-//! stale. An entry is written under a temporary name and then renamed, so several processes can share a cache, and a killed process
-//! leaves no partial entry. Each entry carries a hash of its key and content, and is dropped if the hash does not match.
+//! The key is a hash of the input, of all commands and options, and of every program and library involved. An entry therefore never
+//! goes stale. The cache writes an entry under a temporary name and then renames the file. Several processes can therefore share a
+//! cache, and a killed process leaves no partial entry. Each entry contains a hash of its key and content; the cache removes an
+//! entry whose hash does not match.
 
 use crate::compile::Compiled;
 use crate::failure::{DriverError, exit};
@@ -13,9 +14,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The first bytes of each entry.
+/// The first bytes of each entry: the format name and version.
 const MAGIC: &[u8] = b"tileworks cache 2\n";
-/// The size of a BLAKE3 hash.
+/// The size of a BLAKE3 hash in bytes.
 const HASH_BYTES: usize = 32;
 /// The file whose size is the number of lookups that found an entry.
 const HITS: &str = "hits";
@@ -43,10 +44,11 @@ impl Key {
 }
 
 impl Cache {
-    /// Returns the cache that `--cache` names. Other users must not have access to it, because an entry is executable code.
+    /// Returns the cache that `--cache` names. Returns `None` without `--cache`, or if another option requires that the stages run.
+    /// Other users must not have access to the folder, because an entry contains executable code.
     pub(crate) fn from_options(parsed: &Parsed) -> Result<Option<Cache>, DriverError> {
         let Some(folder) = parsed.get("cache") else { return Ok(None) };
-        // These options require that the stages run.
+        // These options print or write information of running stages, which the cache does not store.
         if ["save-temps", "print-after", "print-changed", "time"].iter().any(|option| parsed.get(option).is_some()) {
             return Ok(None);
         }
@@ -66,12 +68,13 @@ impl Cache {
         Ok(Some(Cache { folder: folder.into(), limit_bytes }))
     }
 
-    /// The key of an output. Returns None if a file cannot be read; the stages report the error.
+    /// Returns the key of the output of a plan; `None` if a program or library cannot be read. The stages then report the error.
     pub(crate) fn key(&self, plan: &Plan, input: &[u8]) -> Option<Key> {
         key(plan, input, &|path| self.content_hash(path))
     }
 
-    /// The hash of a program. A file in the cache memoizes it together with the program's size and times.
+    /// Returns the hash of a program; `None` if the program cannot be read. A file in the cache folder stores the hash together
+    /// with the size and times of the program, so an unchanged program is hashed once.
     fn content_hash(&self, path: &Path) -> Option<String> {
         let metadata = fs::metadata(path).ok()?;
         // A program can set the mtime of a file to an earlier time, but not the ctime.
@@ -89,14 +92,14 @@ impl Cache {
         Some(hash)
     }
 
-    /// A summary of the cache for messages.
+    /// Returns the number of entries, the used size and the size limit as text.
     pub(crate) fn summary(&self) -> String {
         let entries = self.entries();
         let total_bytes: u64 = entries.iter().map(|(_, size, _)| size).sum();
         format!("{} entries, {:.1} of {} MiB", entries.len(), total_bytes as f64 / f64::from(1 << 20), self.limit_bytes >> 20)
     }
 
-    /// The text of `--cache-stats`.
+    /// Returns the text that `--cache-stats` prints.
     pub(crate) fn statistics(&self) -> String {
         let [hits, misses] = [HITS, MISSES].map(|name| fs::metadata(self.folder.join(name)).map_or(0, |metadata| metadata.len()));
         format!("{}\n{hits} hits, {misses} misses\n", self.summary())
@@ -109,7 +112,7 @@ impl Cache {
         let _ = file.and_then(|mut file| std::io::Write::write_all(&mut file, b"."));
     }
 
-    /// All entries, with time of last use and size.
+    /// Returns all entries, each with the time of its last use, its size in bytes and its path.
     fn entries(&self) -> Vec<(SystemTime, u64, PathBuf)> {
         let folders = fs::read_dir(self.folder.join("entries")).into_iter().flatten().flatten();
         let files = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
@@ -126,7 +129,8 @@ impl Cache {
         self.folder.join("entries").join(&name.as_str()[..2]).join(&name.as_str()[2..])
     }
 
-    /// Returns the entry of a key, and removes it if it is damaged.
+    /// Returns the output that the cache stores for a key; `None` if the entry is missing or damaged. Counts the lookup, and
+    /// removes a damaged entry.
     pub(crate) fn get(&self, key: &Key) -> Option<Compiled> {
         let entry = self.read_entry(key);
         self.count_lookup(if entry.is_some() { HITS } else { MISSES });
@@ -173,8 +177,8 @@ impl Cache {
     }
 }
 
-/// The key: a hash of everything that determines the output. `content_hash` returns the hash of a program. Returns None if a file
-/// cannot be read.
+/// Returns the key of an output: a hash of everything that determines the output. `content_hash` returns the hash of a program.
+/// Returns `None` if a program or library cannot be read.
 pub(crate) fn key(plan: &Plan, input: &[u8], content_hash: &dyn Fn(&Path) -> Option<String>) -> Option<Key> {
     let mut hasher = blake3::Hasher::new();
     let mut hash_part = |part: &[u8]| {
@@ -205,12 +209,12 @@ pub(crate) fn key(plan: &Plan, input: &[u8], content_hash: &dyn Fn(&Path) -> Opt
     Some(Key(hasher.finalize()))
 }
 
-/// The hash of a program, without a memo.
+/// Reads a program and returns its hash; `None` if the program cannot be read.
 pub(crate) fn content_hash(path: &Path) -> Option<String> {
     Some(blake3::hash(&fs::read(path).ok()?).to_hex().to_string())
 }
 
-/// An entry consists of the magic number, the keyed hash, the length of the warnings (8 bytes), the warnings and the output.
+/// Encodes an entry: the magic number, the keyed hash, the length of the warnings (8 bytes), the warnings and the output.
 fn encode_entry(key: &Key, compiled: &Compiled) -> Vec<u8> {
     let mut content = (compiled.warnings.len() as u64).to_le_bytes().to_vec();
     content.extend(compiled.warnings.as_bytes());
@@ -249,8 +253,8 @@ mod tests {
         let (cache, key) = (cache(folder.path(), 1 << 20), Key(blake3::hash(b"key")));
         assert!(cache.get(&key).is_none());
         cache.put(&key, &entry(100));
-        let found = cache.get(&key).unwrap();
-        assert_eq!((found.output.len(), found.text.as_str()), (100, "warning: x\n"));
+        let cached_entry = cache.get(&key).unwrap();
+        assert_eq!((cached_entry.output.len(), cached_entry.text.as_str()), (100, "warning: x\n"));
         let path = cache.entry_path(&key);
         let entry_bytes = fs::read(&path).unwrap();
         for length in [0, 10, entry_bytes.len() - 1] {

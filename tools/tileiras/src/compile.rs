@@ -39,7 +39,7 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
         return Err(DriverError::new(exit::CONFIGURATION, "--apply-controls is not supported on this platform"));
     }
     if let Some(library) = parsed.get("l") {
-        return Err(reject_library(parsed, plan.steps(), &source, library));
+        return Err(tile_library_error(parsed, plan.steps(), &source, library));
     }
     let tuned = tuned_options::add_tuned_options(parsed, &source, &plan)?;
     let (parsed, plan, tuning_text) = match &tuned {
@@ -88,7 +88,7 @@ pub(crate) fn compile(parsed: &Parsed, input: &str, output: &str) -> Result<Stri
     }
 }
 
-/// Plans the commands of a command line.
+/// Returns the commands for each target of a command line.
 fn plan_targets(pipeline: &Pipeline, parsed: &Parsed) -> Result<Plan, DriverError> {
     Plan::new(pipeline, parsed).map_err(|message| DriverError::new(exit::CONFIGURATION, message))
 }
@@ -111,22 +111,22 @@ pub(crate) fn compile_in_host(
     Ok((output_bytes(parsed, &plan, compiled.output, &symbol)?, compiled.text))
 }
 
-/// The output in the form that `--emit` requests.
+/// Converts the output of the last stage to the form that `--emit` requests.
 fn output_bytes(parsed: &Parsed, plan: &Plan, compiled: Vec<u8>, symbol: &str) -> Result<Vec<u8>, DriverError> {
     match plan.form {
-        Some(form) => container::in_form(form, compiled, symbol, parsed),
+        Some(form) => container::convert_fatbin(form, compiled, symbol, parsed),
         None if is_cpu_module(parsed) => Ok(cubin::program::cpu_module(&[&compiled])),
         None => Ok(compiled),
     }
 }
 
-/// With `--verbose`, whether the output is from the cache.
+/// Returns the line of `--verbose` that states whether the output comes from the cache; empty without `--verbose`.
 fn cache_message(parsed: &Parsed, key: &Key, is_hit: bool) -> String {
     let line = format!("tileiras: cache: {} {}", if is_hit { "hit" } else { "miss" }, key.hex_prefix());
     if parsed.flag("verbose") { plain_line(&line, style(parsed)) } else { String::new() }
 }
 
-/// The C header that `--c-header` requests, with its path.
+/// Returns the path and the text of the C header that `--c-header` requests; `None` without the option.
 fn requested_header<'a>(parsed: &'a Parsed, fatbin: &[u8], symbol: &str) -> base::diag::Result<Option<(&'a str, Vec<u8>)>> {
     let Some(path) = parsed.get("c-header") else { return Ok(None) };
     Ok(Some((path, crate::c_header::write(fatbin, symbol)?)))
@@ -156,9 +156,9 @@ fn cache_key_line(parsed: &Parsed, plan: &Plan, source: &Source) -> Result<Strin
     Ok(format!("{}\n", key.ok_or_else(unreadable)?.hex()))
 }
 
-/// Returns the error for a tile library, because libraries are not supported. Errors of the input take precedence, as in NVIDIA's
-/// tileiras.
-fn reject_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &str) -> DriverError {
+/// Returns the error for a tile library that `-l` names, because tile libraries are not supported. Errors of the input take
+/// precedence, as in NVIDIA's tileiras.
+fn tile_library_error(parsed: &Parsed, steps: &[Step], source: &Source, library: &str) -> DriverError {
     let outcome = run(&steps[..1], &source.bytes, Some(source.path));
     if let Some(failure) = &outcome.failed {
         return compile_error(failure, steps, source, &outcome.stage_output, style(parsed), render_messages(parsed, &outcome));
@@ -174,7 +174,7 @@ fn reject_library(parsed: &Parsed, steps: &[Step], source: &Source, library: &st
     DriverError::new(exit::COMPILE, message)
 }
 
-/// Creates the folder that an option names, with its parents.
+/// Creates the folder that an option names, and its missing parent folders.
 pub(crate) fn make_folder(path: &str) -> Result<(), DriverError> {
     let create_error =
         |error| DriverError::new(exit::CONFIGURATION, format!("cannot create folder '{path}': {}", common::os_error_text(&error)));
@@ -186,7 +186,7 @@ fn write_output(output: &str, bytes: &[u8]) -> base::diag::Result<()> {
     common::write_file((output != "-").then_some(Path::new(output)), bytes)
 }
 
-/// The checks that NVIDIA's tileiras performs before it compiles, in the same order.
+/// Performs the checks that NVIDIA's tileiras performs before it compiles, in the order of NVIDIA's tileiras.
 fn check_input(parsed: &Parsed, source: &Source, needs_target: bool) -> Result<(), DriverError> {
     if needs_target && parsed.get("gpu-name").is_none() {
         if style(parsed) != Style::Reference {
@@ -213,7 +213,8 @@ fn check_input(parsed: &Parsed, source: &Source, needs_target: bool) -> Result<(
     Ok(())
 }
 
-/// The input. It is read once, so the cache key always belongs to the compiled bytes, even if the file changes meanwhile.
+/// The input program. The driver reads the file once, so the cache key belongs to the compiled bytes even if the file changes
+/// during the compilation.
 pub(crate) struct Source<'a> {
     pub(crate) path: &'a str,
     pub(crate) bytes: Vec<u8>,
@@ -222,7 +223,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Creates a source from bytecode, or from the text of a program, in memory. Rejects other input.
+    /// Creates a source from bytecode or from the text of a program. Returns an error for bytes that are neither.
     pub(crate) fn from_memory(name: &'a str, bytes: Vec<u8>) -> Result<Source<'a>, DriverError> {
         let version = bytecode_version(&bytes);
         if version.is_none() && sniff(&bytes) != Sniffed::Text {
@@ -248,19 +249,21 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The version in the header of bytecode. `None` if the bytes are not bytecode. A missing byte counts as zero, as in the reader.
+/// Returns the version in the header of bytecode; `None` if the bytes are not bytecode. A missing byte counts as zero, as in
+/// `tile-read`.
 fn bytecode_version(bytes: &[u8]) -> Option<(u8, u8)> {
     let version = bytes.strip_prefix(b"\x7fTileIR\0")?;
     Some((version.first().copied().unwrap_or(0), version.get(1).copied().unwrap_or(0)))
 }
 
-/// The error of an input that is not bytecode.
+/// Returns the error for an input that is not bytecode.
 fn no_bytecode_error(bytes: &[u8], path: &str) -> DriverError {
     let hint = describe_other_format(bytes).map_or(String::new(), |kind| format!(" ({kind})"));
     DriverError::new(exit::INPUT, format!("input does not correspond to Tile IR bytecode{hint}")).in_input(path)
 }
 
-/// Describes the detected format of a file that is not bytecode, and names the tool that reads it. None if the format is uncertain.
+/// Describes the detected format of a file that is not bytecode, and names the tool that reads this format. Returns `None` if the
+/// format is uncertain.
 fn describe_other_format(bytes: &[u8]) -> Option<String> {
     let kind = sniff(bytes);
     let reading_tool = match &kind {
@@ -279,7 +282,8 @@ fn describe_other_format(bytes: &[u8]) -> Option<String> {
     Some(format!("it is {}, which {reading_tool} reads", kind.describe()))
 }
 
-/// Runs the plan as one pipeline of processes, or in groups if `--save-temps` or remarks need the files between the stages.
+/// Runs the stages of a plan for one target. If `--save-temps` or remarks need the files between the stages, runs the stages in
+/// groups. Otherwise, all stages run as one pipeline.
 fn run_steps(
     parsed: &Parsed,
     steps: &[Step],
@@ -296,7 +300,7 @@ fn run_steps(
         None => steps.to_vec(),
     };
     let plan = &steps_on_input;
-    let mut outcome = match (requested_stem(parsed, source.path, output)?, remarks) {
+    let mut outcome = match (create_save_temps_folder(parsed, source.path, output)?, remarks) {
         (Some(stem), _) => run_in_groups(plan, StageInput::from_source(source), Some(&stem), remarks, runner)?,
         (None, Some(_)) => run_in_groups(plan, StageInput::from_source(source), None, remarks, runner)?,
         (None, None) => runner.run(plan, &source.bytes, Some(source.path)),
@@ -316,9 +320,9 @@ fn run_steps(
     }
 }
 
-/// Runs the stages in groups. With `stem`, each stage is a group, and the driver writes its output to `stem` with the kind as
-/// extension. Without `stem`, the stage that writes PTX ends the first group.
-/// Remarks come from the log of the PTX file, or of the output if the plan ends earlier.
+/// Runs the stages in groups, each group on the output of the previous group. With `stem`, each stage is a group, and the driver
+/// writes its output to `stem` with the kind as extension. Without `stem`, the stage that writes PTX ends the first group.
+/// `remarks` prints the remarks in the log of the PTX file, or in the log of the output if the plan ends earlier.
 pub(crate) fn run_in_groups(
     steps: &[Step],
     input: StageInput,
@@ -373,18 +377,20 @@ pub(crate) fn temporary_file_error(error: &std::io::Error) -> DriverError {
     DriverError::new(exit::CONFIGURATION, format!("cannot make a temporary file: {}", common::os_error_text(error)))
 }
 
-/// The path of the `--save-temps` files without extension, if the option is given. Creates the folder that the option names.
-pub(crate) fn requested_stem(parsed: &Parsed, input: &str, output: &str) -> Result<Option<PathBuf>, DriverError> {
+/// Returns the path of the `--save-temps` files without extension; `None` without the option. Creates the folder that the option
+/// names.
+pub(crate) fn create_save_temps_folder(parsed: &Parsed, input: &str, output: &str) -> Result<Option<PathBuf>, DriverError> {
     let Some(folder) = parsed.get("save-temps") else { return Ok(None) };
     if !folder.is_empty() {
         make_folder(folder)?;
     }
-    Ok(Some(temporary_stem(parsed, folder, input, output)))
+    Ok(Some(save_temps_stem(parsed, folder, input, output)))
 }
 
-/// The path of the `--save-temps` files without extension: in the folder that the option names, or next to the output. The files
-/// are named after the input, but in a batch after the output, because an input may have several outputs.
-fn temporary_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> PathBuf {
+/// Returns the path of the `--save-temps` files without extension: in the folder that the option names, or next to the output. The
+/// file names start with the name of the input. In a batch they start with the name of the output, because an input may have
+/// several outputs.
+fn save_temps_stem(parsed: &Parsed, folder: &str, input: &str, output: &str) -> PathBuf {
     let named_after = if parsed.get("out-dir").is_some() { output } else { input };
     let name = Path::new(named_after).file_stem().unwrap_or_default();
     match folder {
@@ -398,7 +404,7 @@ pub(crate) fn render_messages(parsed: &Parsed, outcome: &Outcome) -> String {
     outcome.stage_output.iter().map(|stage_output| render_stage_output(stage_output, style(parsed))).collect()
 }
 
-/// Renders a message of a stage in a format.
+/// Renders a message of a stage in the format `style`.
 pub(crate) fn render_stage_output(stage_output: &StageOutput, style: Style) -> String {
     match stage_output {
         StageOutput::Diagnostic(diagnostic) => render_diagnostic(diagnostic, style),
@@ -414,8 +420,8 @@ pub(crate) fn render_stage_output(stage_output: &StageOutput, style: Style) -> S
     }
 }
 
-/// Builds the error of a failed run. If the first stage rejects its input, the exit code means invalid input; all other failures
-/// share one exit code.
+/// Returns the error of a failed run. `text` contains the rendered messages of the stages. If the first stage rejects its input,
+/// the exit code is `exit::INPUT`; for all other failures, it is `exit::COMPILE`.
 pub(crate) fn compile_error(
     failure: &Failure,
     steps: &[Step],

@@ -1,5 +1,5 @@
-//! Outputs for a host program that is compiled ahead of time: a fatbin with the code for several targets, the fatbin as a C array or
-//! in an object file, and a C header with launch metadata.
+//! Outputs for a host program that is compiled ahead of time: a fatbin with the code for several targets, the fatbin as a C array
+//! or in an object file, and a C header with launch metadata.
 
 use crate::failure::{DriverError, exit};
 use base::Target;
@@ -19,7 +19,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Returns the form that `--emit` requests, or `None` if it requests another output.
+    /// Returns the fatbin form that `--emit` requests; `None` if it requests an output other than a fatbin.
     pub(crate) fn detect(parsed: &Parsed) -> Option<Form> {
         match parsed.get("emit")? {
             "fatbin" => Some(Form::Fatbin),
@@ -46,32 +46,37 @@ pub(crate) struct TargetCode {
     pub(crate) ptx: Vec<u8>,
 }
 
-/// Returns a fatbin with the cubin of each target, and PTX for targets that do not exist yet. `code` is ordered by target.
+/// Returns a fatbin with the cubin of each target, and PTX for GPUs that are newer than the targets. `code` is ordered by target.
 ///
-/// The PTX is that of the newest target. If only GPUs of this architecture can execute it (`sm_100a`), the fatbin also has the PTX
-/// of the newest target without such a suffix, which every later GPU can execute.
+/// The fatbin contains the PTX of the newest target. If only GPUs of this architecture can execute this PTX (as for `sm_100a`), the
+/// fatbin also contains the PTX of the newest target without such a suffix. Every later GPU can execute PTX without a suffix.
 pub(crate) fn write_fatbin(code: &[TargetCode], system: HostSystem) -> Result<Vec<u8>> {
-    let name = |code: &TargetCode| code.target.ptx_target;
-    let is_portable = |code: &&TargetCode| name(code) == code.target.name;
+    let ptx_target = |code: &TargetCode| code.target.ptx_target;
+    let is_portable = |code: &&TargetCode| ptx_target(code) == code.target.name;
     let newest = code.last();
     let newest_portable = code.iter().rfind(is_portable).filter(|_| newest.is_some_and(|newest| !is_portable(&newest)));
     let ptx_modules: Vec<(&str, String)> = newest_portable
         .into_iter()
         .chain(newest)
-        .map(|code| (name(code), String::from_utf8_lossy(&code.ptx).into_owned()))
+        .map(|code| (ptx_target(code), String::from_utf8_lossy(&code.ptx).into_owned()))
         .collect();
-    let cubins = code.iter().map(|code| Entry { target: name(code), code: Code::Cubin(&code.cubin) });
+    let cubins = code.iter().map(|code| Entry { target: ptx_target(code), code: Code::Cubin(&code.cubin) });
     let ptx = ptx_modules.iter().map(|(target, text)| Entry { target, code: Code::Ptx(text) });
     fatbin::write(&cubins.chain(ptx).collect::<Vec<_>>(), Compression::Zstd, system)
 }
 
-/// The system of the host program, from `--host-os`.
+/// Returns the operating system of the host program, from `--host-os`.
 pub(crate) fn host_system(parsed: &Parsed) -> HostSystem {
     if parsed.get("host-os") == Some("windows") { HostSystem::Windows } else { HostSystem::Linux }
 }
 
-/// Returns the fatbin in the requested form.
-pub(crate) fn in_form(form: Form, fatbin: Vec<u8>, symbol: &str, parsed: &Parsed) -> std::result::Result<Vec<u8>, DriverError> {
+/// Converts a fatbin to the form that `--emit` requests. `symbol` is the C symbol of the fatbin.
+pub(crate) fn convert_fatbin(
+    form: Form,
+    fatbin: Vec<u8>,
+    symbol: &str,
+    parsed: &Parsed,
+) -> std::result::Result<Vec<u8>, DriverError> {
     match form {
         Form::Fatbin => Ok(fatbin),
         Form::CArray => Ok(c_array(&fatbin, symbol).into_bytes()),
@@ -107,7 +112,7 @@ pub(crate) fn symbol(parsed: &Parsed, input: &str) -> std::result::Result<String
     Ok(if is_identifier(&symbol) { symbol } else { format!("_{symbol}") })
 }
 
-/// The declarations of the fatbin and its size, for C and C++.
+/// Returns the declarations of the fatbin and its size, for C and C++.
 pub(crate) fn declarations(symbol: &str) -> String {
     format!("extern const unsigned long long {symbol}[];\nextern const unsigned long long {symbol}_size;\n")
 }
@@ -116,7 +121,7 @@ pub(crate) const OPEN_EXTERN_C: &str = "#ifdef __cplusplus\nextern \"C\" {\n#end
 pub(crate) const CLOSE_EXTERN_C: &str = "#ifdef __cplusplus\n}\n#endif\n";
 
 /// Returns a C source file with the fatbin as an array. The elements are words of 64 bits, so the array has the alignment that the
-/// driver requires. All hosts of CUDA are little-endian.
+/// CUDA driver requires. All hosts of CUDA are little-endian.
 fn c_array(fatbin: &[u8], symbol: &str) -> String {
     const WORDS_PER_LINE: usize = 6;
     let words: Vec<String> = fatbin
@@ -147,7 +152,7 @@ mod tests {
         code.collect()
     }
 
-    /// The targets of the PTX in a fatbin for these targets.
+    /// Returns the targets of the PTX in a fatbin for the targets `names`.
     fn ptx_targets(names: &[&str]) -> Vec<String> {
         let fatbin = write_fatbin(&code(names), HostSystem::Linux).unwrap();
         let cubins = cubin::cubins(&fatbin, "k").unwrap();
@@ -164,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_are_c_identifiers() {
+    fn default_symbol_is_a_c_identifier_and_an_invalid_symbol_is_an_error() {
         let parsed = |args: &[&str]| {
             let args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
             common::cl::parse(crate::options::OPTIONS, "tileiras", &args)

@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Writes a crash directory with the input, the file that the failed stage read, and the command that reproduces the failure.
-/// Returns None if a write fails.
+/// Returns the path of the directory, or `None` if a write fails.
 pub(crate) fn write_crash_dir(steps: &[Step], failed: usize, source: &Source, message: &str) -> Option<PathBuf> {
     let step = &steps[failed];
-    // Several compilations of a batch may fail in the same stage, so the name has a number.
+    // Several compilations of a batch may fail in the same stage, so a number makes the folder name unique.
     let folder_path = |number| std::env::temp_dir().join(format!("{}-bug-{}-{number}", step.name(), std::process::id()));
     let folder = (0..100).map(folder_path).find(|folder| fs::create_dir(folder).is_ok())?;
     let written = write_files(&folder, steps, failed, source, message);

@@ -13,8 +13,9 @@ pub(crate) struct Depfile {
     text: String,
 }
 
-/// Returns the depfile that the command line requests with `-MD` or `-MF`, if any. It lists the input, the response files, the
-/// files that options name, the tools, libdevice and ptxas, so a new version of a tool triggers a rebuild.
+/// Returns the depfile that the command line requests with `-MD` or `-MF`; `None` without these options. The depfile lists the
+/// input, the response files, the files that options name, the tools, libdevice and ptxas. A new version of a tool therefore
+/// triggers a rebuild.
 pub(crate) fn requested_depfile(parsed: &Parsed, steps: &[Step], input: &str, output: &str) -> Result<Option<Depfile>> {
     let path = match parsed.get("MF") {
         Some(path) => PathBuf::from(path),
@@ -22,10 +23,10 @@ pub(crate) fn requested_depfile(parsed: &Parsed, steps: &[Step], input: &str, ou
         None => return Ok(None),
     };
     let mut text = escape(parsed.get("MT").unwrap_or(output), "")? + ":";
-    let mut sources = [vec![input.to_string()], parsed.response_files.clone(), toolchain(parsed, steps)?].concat();
+    let mut sources = [vec![input.to_string()], parsed.response_files.clone(), toolchain_files(parsed, steps)?].concat();
     let mut seen_sources = BTreeSet::new();
     sources.retain(|source| seen_sources.insert(source.clone()));
-    // If the first word after a target contains `=`, make parses an assignment.
+    // If the first prerequisite after a target contains `=`, make parses the line as an assignment. So put such names last.
     sources.sort_by_key(|source| source.contains('='));
     for source in sources {
         text += " \\\n  ";
@@ -41,28 +42,29 @@ impl Depfile {
     }
 }
 
-/// The files that determine an output besides its input: the pipeline file, the plan file, the launch description, the tools,
-/// libdevice and ptxas.
-pub(crate) fn toolchain(parsed: &Parsed, steps: &[Step]) -> Result<Vec<String>> {
+/// Returns the files other than the input that determine an output: the pipeline file, the plan file, the launch description, the
+/// tools, libdevice and ptxas.
+pub(crate) fn toolchain_files(parsed: &Parsed, steps: &[Step]) -> Result<Vec<String>> {
     let plan_has = |tool: &str| steps.iter().any(|step| step.tool == tool);
     let components = [("tile-ptx", common::toolkit::libdevice as fn() -> _), ("tile-link", common::toolkit::ptxas)];
     let found_components = components.into_iter().filter(|(tool, _)| plan_has(tool)).filter_map(|(_, find)| find().ok());
     let is_search = tuned_options::level(parsed) == tuned_options::SEARCH_LEVEL;
     let search_tools = ["tile-tune", "tile-time"].into_iter().filter(|_| is_search).map(|tool| tools_folder().join(tool));
     let programs =
-        steps.iter().map(|step| step.program.clone()).chain(search_tools).chain(found_components.map(|found| found.path));
+        steps.iter().map(|step| step.program.clone()).chain(search_tools).chain(found_components.map(|component| component.path));
     let option_files = ["pipeline", "plan", "launch"].into_iter().filter_map(|name| Some(Ok(parsed.get(name)?.to_string())));
     option_files.chain(programs.map(path_to_utf8)).collect()
 }
 
-/// Converts a path to UTF-8, for text files.
+/// Converts a path to UTF-8, because depfiles and ninja files are text. Returns an error for a path that is not UTF-8.
 pub(crate) fn path_to_utf8(path: PathBuf) -> Result<String> {
     let text = path.into_os_string().into_string();
     text.map_err(|path| Diagnostic::usage("DEP002", format!("the name {path:?} is not UTF-8")))
 }
 
-/// Escapes a file name for make and ninja; if their rules differ, for make. `special` lists further characters to escape. In make,
-/// `|` is special among the prerequisites but not in the target, and `%` is not special in explicit rules.
+/// Escapes a file name for a depfile. If the rules of make and ninja differ, follows the rules of make. `special` lists further
+/// characters to escape. In make, `|` is special among the prerequisites but not in the target, and `%` is not special in explicit
+/// rules.
 fn escape(name: &str, special: &str) -> Result<String> {
     if name.contains(['\n', '\r', ';']) {
         return Err(Diagnostic::usage(
@@ -75,7 +77,7 @@ fn escape(name: &str, special: &str) -> Result<String> {
         match c {
             '$' => out += "$$",
             c if " #:\t".contains(c) || special.contains(c) => {
-                // Make parses a backslash before an escaped character as an escape too, so double it.
+                // The program `make` also parses a backslash before an escaped character as an escape, so double the backslash.
                 let backslashes = name[..index].chars().rev().take_while(|c| *c == '\\').count();
                 out.extend(std::iter::repeat_n('\\', backslashes + 1));
                 out.push(c);
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_escaped_for_make() {
+    fn file_names_are_escaped_for_make() {
         let escape = |name| escape(name, "|");
         assert_eq!(escape("a b$c#d:e").unwrap(), r"a\ b$$c\#d\:e");
         assert_eq!(escape(r"a\ b|c\d%").unwrap(), r"a\\\ b\|c\d%");

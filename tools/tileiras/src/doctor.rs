@@ -25,8 +25,8 @@ const TOOLS: [(&str, bool); 10] = [
     ("tile-time", false),
 ];
 
-/// A Python script that lists installed packages without importing them.
-const PACKAGES: &str = "
+/// A Python script that prints the names and versions of the installed client packages, without importing them.
+const LIST_PACKAGES_SCRIPT: &str = "
 import importlib.metadata
 for name in ('cuda-tile', 'nvidia-cuda-tileiras', 'nvidia-cuda-nvcc', 'nvidia-nvvm', 'triton', 'tilelang', 'tileworks'):
     try:
@@ -35,7 +35,7 @@ for name in ('cuda-tile', 'nvidia-cuda-tileiras', 'nvidia-cuda-nvcc', 'nvidia-nv
         pass
 ";
 
-/// The state of a component, and how to install or repair it.
+/// The result of the check of a component of the installation.
 struct Finding {
     /// The component that was checked, as the report names it.
     label: &'static str,
@@ -81,15 +81,15 @@ pub(crate) fn check_installation(parsed: &Parsed) -> Result<String, DriverError>
 }
 
 impl Finding {
-    /// The finding that a component works.
+    /// Returns the finding that a component works.
     fn good(label: &'static str, text: impl Into<String>) -> Finding {
         Finding { label, state: ComponentState::Good, text: text.into(), help: None }
     }
-    /// The finding that an optional component is missing.
+    /// Returns the finding that an optional component is missing.
     fn absent(label: &'static str, text: impl Into<String>, help: impl Into<String>) -> Finding {
         Finding { label, state: ComponentState::Absent, text: text.into(), help: Some(help.into()) }
     }
-    /// The finding that a required component does not work.
+    /// Returns the finding that a required component does not work.
     fn broken(label: &'static str, text: impl Into<String>, help: impl Into<String>) -> Finding {
         Finding { label, state: ComponentState::Broken, text: text.into(), help: Some(help.into()) }
     }
@@ -140,8 +140,8 @@ fn last_output_line(program: &Path, option: &str) -> String {
 }
 
 fn check_ptxas() -> Vec<Finding> {
-    vec![toolkit_finding("ptxas", toolkit::ptxas(), |found| {
-        let version_text = last_output_line(&found.path, "--version");
+    vec![toolkit_finding("ptxas", toolkit::ptxas(), |component| {
+        let version_text = last_output_line(&component.path, "--version");
         if version_text.is_empty() { " but it does not run".into() } else { format!(": {version_text}") }
     })]
 }
@@ -150,19 +150,22 @@ fn check_libdevice() -> Vec<Finding> {
     vec![toolkit_finding("libdevice", toolkit::libdevice(), |_| String::new())]
 }
 
-/// The finding for a component of the CUDA toolkit. `suffix` returns text to append if the component was found.
+/// Returns the finding for a component of the CUDA toolkit. `suffix` returns text that the finding appends if the component was
+/// found.
 fn toolkit_finding(
     label: &'static str,
-    found: Result<Component, Box<Diagnostic>>,
+    component: Result<Component, Box<Diagnostic>>,
     suffix: impl Fn(&Component) -> String,
 ) -> Finding {
-    match found {
-        Ok(found) => Finding::good(label, format!("{}, by {}{}", found.path.display(), found.found_by, suffix(&found))),
+    match component {
+        Ok(component) => {
+            Finding::good(label, format!("{}, by {}{}", component.path.display(), component.found_by, suffix(&component)))
+        }
         Err(error) => Finding::broken(label, &error.message, toolkit::HOW_TO_INSTALL),
     }
 }
 
-/// All programs with this name, in PATH order.
+/// Returns the paths of all programs with a name, in the order of PATH.
 fn programs_on_path(name: &str) -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).map(|folder| folder.join(name)).filter(|path| path.is_file()).collect()
@@ -194,11 +197,13 @@ fn check_search_path() -> Vec<Finding> {
     }]
 }
 
-/// Checks which clients the Python environment has, and whether their NVIDIA packages match.
+/// Checks for each installed client (cuTile, Triton, TileLang) whether it uses this driver. cuTile uses NVIDIA's tileiras if the
+/// versions of NVIDIA's packages match.
 fn check_clients() -> Vec<Finding> {
     let python = programs_on_path("python3").into_iter().chain(programs_on_path("python")).next();
     let mut findings = Vec::new();
-    let packages = python.as_ref().and_then(|python| child::run_captured(Command::new(python).args(["-c", PACKAGES]), None).ok());
+    let packages =
+        python.as_ref().and_then(|python| child::run_captured(Command::new(python).args(["-c", LIST_PACKAGES_SCRIPT]), None).ok());
     let packages = packages.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let version_of = |name: &str| packages.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     let nvidia_packages = ["nvidia-cuda-tileiras", "nvidia-cuda-nvcc", "nvidia-nvvm"].map(version_of);

@@ -1,11 +1,11 @@
-//! `--dry-run`: the commands of a plan as text for a shell.
+//! `--dry-run`: formats the commands of a plan as text for a shell.
 
 use crate::pipeline::Step;
 use crate::run::{JSON_MESSAGES, as_file};
 use crate::targets::Plan;
 use std::path::PathBuf;
 
-/// The plan as shell pipelines, for `--dry-run`: one for each target.
+/// Returns the commands of a plan as shell pipelines, one for each target.
 pub(crate) fn planned_commands(plan: &Plan, input: &str, output: &str) -> String {
     if !plan.has_several_targets() {
         return shell_commands(plan.steps(), input, output);
@@ -17,7 +17,7 @@ pub(crate) fn planned_commands(plan: &Plan, input: &str, output: &str) -> String
     format!("{}# tileiras puts these cubins and PTX into {output}\n", commands.collect::<String>())
 }
 
-/// The plan as a shell pipeline, for `--dry-run`.
+/// Returns the commands for one target as a shell pipeline.
 fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
     let mut line = String::new();
     let input_path = as_file(input);
@@ -34,7 +34,7 @@ fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
     format!("{line} -o {}\n", shell_quote(&output.to_string_lossy()))
 }
 
-/// Quotes an argument for a shell, if it needs quotes.
+/// Returns an argument for a shell, with quotes if the argument needs quotes.
 pub(crate) fn shell_quote(arg: &str) -> String {
     let needs_no_quotes = |c: char| c.is_ascii_alphanumeric() || "-_./=:+,%@".contains(c);
     if !arg.is_empty() && arg.chars().all(needs_no_quotes) { arg.into() } else { format!("'{}'", arg.replace('\'', r"'\''")) }

@@ -1,4 +1,4 @@
-//! Errors of the driver: the exit code is that of NVIDIA's tileiras, and `--error-format` selects the format of the message.
+//! Errors of the driver. The exit codes are those of NVIDIA's tileiras, and `--error-format` selects the format of the messages.
 
 use base::diag::{Diagnostic, Place, Style};
 use common::cl::Parsed;
@@ -9,7 +9,7 @@ pub(crate) mod exit {
     pub(crate) const OK: u8 = 0;
     /// A usage error, or a missing input.
     pub(crate) const USAGE: u8 = 1;
-    /// Options that do not fit each other, a missing component, or an output that cannot be written.
+    /// Options that contradict each other, a missing component, or an output that cannot be written.
     pub(crate) const CONFIGURATION: u8 = 2;
     /// Invalid bytecode.
     pub(crate) const INPUT: u8 = 3;
@@ -33,7 +33,7 @@ impl DriverError {
         DriverError::after_messages(String::new(), code, message)
     }
 
-    /// An error that follows already rendered messages.
+    /// Returns an error that follows messages which are already rendered in `text`.
     pub(crate) fn after_messages(text: String, code: u8, message: impl Display) -> DriverError {
         let diagnostic_code = match code {
             exit::USAGE => "DRI001",
@@ -54,12 +54,12 @@ impl DriverError {
         DriverError { error: self.error.map(|error| error.in_input(path, None)), ..self }
     }
 
-    /// An error whose messages are all in `text`.
+    /// Returns an error whose messages are all already rendered in `text`.
     pub(crate) fn reported(text: String, code: u8) -> DriverError {
         DriverError { code, text, error: None, note: None }
     }
 
-    /// Usage errors. The reference format keeps NVIDIA's wording.
+    /// Returns the error for mistakes on the command line. The reference format keeps NVIDIA's wording.
     pub(crate) fn usage(program: &str, mistakes: &[String], style: Style) -> DriverError {
         if style == Style::Reference {
             return DriverError::reported(mistakes.iter().map(|line| format!("{line}\n")).collect(), exit::USAGE);
@@ -83,7 +83,7 @@ impl DriverError {
     }
 }
 
-/// The message format that a command line selects.
+/// Returns the message format that a command line selects.
 pub(crate) fn style(parsed: &Parsed) -> Style {
     match parsed.get("error-format") {
         Some("human") => Style::Human,
@@ -110,7 +110,7 @@ fn diagnostic_to_json(diagnostic: &Diagnostic) -> String {
     serde_json::to_string(diagnostic).expect("a diagnostic is plain data")
 }
 
-/// A line of plain text. In JSON, where every line is an object, it becomes `{"line": ...}`.
+/// Renders a line of plain text. In JSON, where every line is an object, the line becomes `{"line": ...}`.
 pub(crate) fn plain_line(line: &str, style: Style) -> String {
     if style == Style::Json { format!("{}\n", serde_json::json!({ "line": line })) } else { format!("{line}\n") }
 }

@@ -38,8 +38,9 @@ Environment:
 /// The bytecode versions that tile-read supports.
 pub(crate) const VERSIONS: &str = "13.1\n13.2\n13.3\n13.4\n13.5\n";
 
-/// The version, in the shape of NVIDIA's output: clients parse the release and use the full text as a cache key. The build name is
-/// a hash of this project's sources and of the detected ptxas, so it changes whenever the generated code can change.
+/// Returns the text of `--version`, in the shape of NVIDIA's output: clients parse the release and use the full text as a cache
+/// key. The build name contains a hash of this project's sources and `toolchain_hash`, so it changes whenever the generated code
+/// can change.
 pub(crate) fn version(toolchain_hash: &str) -> String {
     format!(
         "tileiras: Tileworks, an open CUDA Tile IR assembler\n\

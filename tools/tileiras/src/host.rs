@@ -77,7 +77,8 @@ fn host_options() -> impl Iterator<Item = &'static str> {
     HOST_OPTIONS.iter().chain(DECISION_OPTIONS).copied()
 }
 
-/// Compiles a program. `options` are pairs of a name and a value, as on the command line of the driver.
+/// Compiles a program in a host process. `options` are pairs of a name and a value, as on the command line of the driver. `name` is
+/// the name of the input in messages.
 pub fn compile(host: &Host, options: &[(String, String)], name: &str, input: Vec<u8>) -> HostOutput {
     match try_compile(host, options, name, input) {
         Ok((output, messages)) => HostOutput { status: exit::OK, output, messages },
@@ -102,7 +103,7 @@ fn try_compile(host: &Host, options: &[(String, String)], name: &str, input: Vec
     compile::compile_in_host(&parsed, &pipeline, &Source::from_memory(name, input)?, host)
 }
 
-/// Runs the stages one after the other.
+/// Runs the stages one after the other. The first stage reads `input`, whose name in messages is `name`.
 pub(crate) fn run_in_host(host: &Host, steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
     let mut outcome = Outcome::default();
     let mut bytes = Arc::new(input.to_vec());
@@ -131,16 +132,17 @@ pub(crate) fn run_in_host(host: &Host, steps: &[Step], input: &[u8], name: Optio
     outcome
 }
 
-/// The output of a stage, its standard error, and how it failed.
+/// The output of a stage, its standard error, and the description and kind of its failure (`None` on success).
 type StageRun = (Vec<u8>, String, Option<(String, CommandEnd)>);
 
-/// Runs a stage as a process.
+/// Runs a stage as a child process.
 fn run_process(host: &Host, step: &Step, input: &[u8]) -> StageRun {
     let mut command = run::stage_command(step);
     match child::run_cancellable(&mut command, input, None, SIZE_LIMIT as u64, &host.control) {
         Ok(output) => {
             let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-            let failure = (!output.status.success()).then(|| (child::describe(output.status), run::end_of(output.status, &stderr)));
+            let failure =
+                (!output.status.success()).then(|| (child::describe(output.status), run::command_end(output.status, &stderr)));
             (output.stdout, stderr, failure)
         }
         Err(error) => {

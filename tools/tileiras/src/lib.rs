@@ -35,12 +35,12 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Checks the text of a pipeline file.
+/// Checks the text of a pipeline file. Returns the error message for an invalid file.
 pub fn check_pipeline(text: &str) -> Result<(), String> {
     pipeline::Pipeline::parse(text, "the pipeline", std::path::Path::new("")).map(drop)
 }
 
-/// The environment variable with extra options.
+/// The environment variable with options that precede the options of the command line.
 const EXTRA_OPTIONS_VARIABLE: &str = "TILEWORKS_OPTIONS";
 
 /// Runs the driver: parses the command line, executes it, and returns the exit code.
@@ -50,7 +50,7 @@ pub fn main() -> ExitCode {
         Err(message) => (Style::Reference, Err(DriverError::new(exit::USAGE, message))),
         Ok((program, args)) => {
             let command_line = cl::parse(options::OPTIONS, &program, &args);
-            match with_environment(command_line, std::env::var_os(EXTRA_OPTIONS_VARIABLE)) {
+            match with_environment_options(command_line, std::env::var_os(EXTRA_OPTIONS_VARIABLE)) {
                 Ok(parsed) => {
                     watch_memory(&parsed);
                     (style(&parsed), execute(&program, &parsed))
@@ -67,9 +67,9 @@ pub fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Prepends the options of the environment to a command line, so the command line overrides them. If a pipeline stage started this
-/// driver, it ignores the environment: the outer driver has already applied the options.
-fn with_environment(command_line: Parsed, extra: Option<OsString>) -> Result<Parsed, DriverError> {
+/// Prepends the options `extra` of the environment to a command line, so the command line overrides them. If a pipeline stage
+/// started this driver, the driver ignores `extra`, because the outer driver has already applied these options.
+fn with_environment_options(command_line: Parsed, extra: Option<OsString>) -> Result<Parsed, DriverError> {
     let Some(extra) = extra.filter(|_| std::env::var_os(pipeline::NESTED_VARIABLE).is_none()) else { return Ok(command_line) };
     let variable_error = |message: &str| DriverError::new(exit::USAGE, format!("{EXTRA_OPTIONS_VARIABLE}: {message}"));
     let extra = extra.into_string().map_err(|_| variable_error("it is not UTF-8"))?;
@@ -90,8 +90,8 @@ fn with_environment(command_line: Parsed, extra: Option<OsString>) -> Result<Par
     })
 }
 
-/// Ends this process and its stages if the driver itself exceeds the memory limit. The driver has no time limit, because a batch
-/// may have any number of compilations; `--max-time` limits each stage.
+/// Starts a watchdog that ends this process and its stages if the driver itself exceeds the memory limit. The driver has no time
+/// limit, because a batch may have any number of compilations; `--max-time` limits each stage.
 fn watch_memory(parsed: &Parsed) {
     let max_memory = parsed.get("max-memory").and_then(cl::parse_integer).and_then(|number| u64::try_from(number).ok());
     let style = style(parsed);
@@ -146,8 +146,8 @@ fn execute(program: &str, parsed: &Parsed) -> Result<String, DriverError> {
         return Err(DriverError::reported(String::new(), exit::USAGE));
     }
     match (parsed.get("emit-ninja"), parsed.get("out-dir")) {
-        (Some(path), _) => ninja::emit(parsed, path),
-        (None, Some(folder)) => batch::compile(parsed, folder),
+        (Some(path), _) => ninja::write_ninja_file(parsed, path),
+        (None, Some(folder)) => batch::compile_all(parsed, folder),
         (None, None) => compile::compile(parsed, &parsed.positional[0], parsed.get("output-file").unwrap_or("elf.o")),
     }
 }
@@ -161,12 +161,13 @@ fn information_text(name: &str) -> String {
     }
 }
 
-/// For the version text: a short hash of the paths, sizes and times of the selected ptxas and libdevice, and of the options in the
-/// environment. All of them affect the generated code, and clients use the version text in their cache keys.
+/// Returns the part of the version text that depends on the installation. It is a hash of the paths, sizes and times of the
+/// selected ptxas and libdevice, and of the options in the environment. These files and options affect the generated code, and
+/// clients use the version text in their cache keys.
 fn toolchain_hash() -> String {
     use common::toolkit::{libdevice, ptxas};
-    let toolkit_states = [ptxas(), libdevice()].map(|found| {
-        let path = found.ok()?.path;
+    let toolkit_states = [ptxas(), libdevice()].map(|component| {
+        let path = component.ok()?.path;
         let metadata = std::fs::metadata(&path).ok()?;
         let modified = metadata.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
         Some(format!("{} {} {}", path.display(), metadata.len(), modified.as_nanos()))
@@ -181,13 +182,13 @@ fn toolchain_hash() -> String {
     options.map_or(toolkit_hash.clone(), |options| format!("{toolkit_hash}-{}", short_hash(format!("{options:?}"))))
 }
 
-/// Writes information that the user requested to standard output. A write error is a failure.
+/// Writes information that the user requested to standard output. Returns empty text for standard error, or the write error.
 pub(crate) fn write_answer(text: &str) -> Result<String, DriverError> {
     let written = common::write_file(None, text.as_bytes());
     written.map(|()| String::new()).map_err(|error| DriverError::new(exit::CONFIGURATION, error.message))
 }
 
-/// Writes text and ignores errors, because a closed reader is not a failure.
+/// Writes text to a stream and ignores write errors, because the reader may close the stream early.
 pub(crate) fn print(out: &mut dyn Write, text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -15,7 +15,7 @@ use common::plan_file::DECISION_OPTIONS;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Options that every command receives unchanged: `FORWARDED_FIRST`, then the options that override decisions, then `FORWARDED_LAST`.
+/// The options that every command receives unchanged are `FORWARDED_FIRST`, `DECISION_OPTIONS` and `FORWARDED_LAST`, in this order.
 const FORWARDED_FIRST: [&str; 3] = ["max-memory", "max-time", "check-bounds"];
 const FORWARDED_LAST: [&str; 17] = [
     "plan",
@@ -37,8 +37,8 @@ const FORWARDED_LAST: [&str; 17] = [
     "error-format",
 ];
 
-/// Writes the file. An input folder stands for the bytecode files in it.
-pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, DriverError> {
+/// Writes the ninja file to `path`. An input folder stands for the bytecode files in this folder.
+pub(crate) fn write_ninja_file(parsed: &Parsed, path: &str) -> Result<String, DriverError> {
     let parsed = Parsed { positional: expand_folders(parsed)?, ..parsed.clone() };
     let jobs = batch::plan_jobs(&parsed, parsed.get("out-dir").unwrap_or("build"))?;
     let driver = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_else(|_| "tileiras".into());
@@ -64,7 +64,7 @@ pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, DriverError> {
     let _ = writeln!(out, "options = {}", escape_variable(&options.join(" "))?);
     out += "\nrule tileiras\n  command = $launcher $tileiras $own $options -o $out -- $in\n  restat = 1\n  description = $out\n";
     out += "\nbuild toolchain: phony";
-    for path in toolchain_of_jobs(&parsed)? {
+    for path in common_dependencies(&parsed)? {
         let _ = write!(out, " $\n  {}", escape_path(&path)?);
     }
     out.push('\n');
@@ -83,7 +83,7 @@ pub(crate) fn emit(parsed: &Parsed, path: &str) -> Result<String, DriverError> {
     Ok(String::new())
 }
 
-/// The rule that regenerates the ninja file.
+/// Returns the rule and the build line that regenerate the ninja file when a response file changes.
 fn regeneration_rule(parsed: &Parsed, path: &str) -> Result<String, DriverError> {
     let args: Vec<String> = std::env::args_os().skip(1).map(|arg| shell_quote(&arg.to_string_lossy())).collect();
     let mut out =
@@ -96,15 +96,15 @@ fn regeneration_rule(parsed: &Parsed, path: &str) -> Result<String, DriverError>
     Ok(out)
 }
 
-/// The dependencies of every output besides its input.
-fn toolchain_of_jobs(parsed: &Parsed) -> Result<Vec<String>, DriverError> {
+/// Returns the files other than its input on which every output depends.
+fn common_dependencies(parsed: &Parsed) -> Result<Vec<String>, DriverError> {
     let configuration_error = |message: String| DriverError::new(exit::CONFIGURATION, message);
     let (pipeline, _) = Pipeline::load(parsed.get("pipeline")).map_err(configuration_error)?;
     let steps = pipeline.plan(parsed).map_err(configuration_error)?;
-    crate::depfile::toolchain(parsed, &steps).map_err(|error| DriverError::new(exit::USAGE, error.message))
+    crate::depfile::toolchain_files(parsed, &steps).map_err(|error| DriverError::new(exit::USAGE, error.message))
 }
 
-/// The input files. A folder stands for the bytecode files in it.
+/// Returns the input files of the command line. Replaces each folder by the bytecode files in this folder.
 fn expand_folders(parsed: &Parsed) -> Result<Vec<String>, DriverError> {
     let mut inputs = Vec::new();
     for input in &parsed.positional {
@@ -136,7 +136,7 @@ fn is_bytecode(path: &Path) -> bool {
     read.is_ok() && head == *b"\x7fTileIR\0"
 }
 
-/// Escapes a file name for a build line.
+/// Escapes a file name for a build line of a ninja file.
 fn escape_path(name: &str) -> Result<String, DriverError> {
     if name.contains('\t') {
         return Err(DriverError::new(exit::USAGE, format!("ninja cannot represent {name:?}, which contains a tab")));
@@ -145,7 +145,7 @@ fn escape_path(name: &str) -> Result<String, DriverError> {
     Ok(escaped.replace(' ', "$ ").replace(':', "$:").replace('|', "${vertical_bar}"))
 }
 
-/// Escapes text for the value of a variable.
+/// Escapes text for the value of a ninja variable.
 fn escape_variable(text: &str) -> Result<String, DriverError> {
     if text.contains(['\n', '\r']) {
         return Err(DriverError::new(exit::USAGE, format!("a ninja file cannot represent {text:?}, which contains a line break")));

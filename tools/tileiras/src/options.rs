@@ -15,8 +15,8 @@ macro_rules! categories {
 use Section::{Extension, Generic, Hidden, Remarks, Tool};
 use Value::{Bool, Choice, Integer, None as Nothing, OptionalText, Text};
 
-/// All options. For a misspelled option with several equally similar names, NVIDIA's tool suggests `l` or `g` first, so they come
-/// first.
+/// All options. If several names are equally similar to a misspelled option, NVIDIA's tool suggests `l` or `g`. These two options
+/// therefore come first.
 pub(crate) static OPTIONS: &[Spec] = &[
     option("l", Tool, Text, "path", "Tile libraries to load. Requires the SIMT preview."),
     alias("g", "device-debug", Tool, "Alias for --device-debug"),

@@ -1,5 +1,5 @@
-//! The pipeline file lists the stage tools and their options. The plan of a command line is the list of commands to run, from the
-//! input to the requested output.
+//! Reads pipeline files, which list the stage tools and their options, and plans command lines. The plan of a command line is the
+//! list of commands from the input to the requested output.
 
 use crate::options::OPTIONS;
 use common::cl::Value;
@@ -17,9 +17,10 @@ pub(crate) struct Pipeline {
     stage: Vec<Stage>,
 }
 
-/// The environment variable that the driver sets for every stage. A driver that a stage starts detects it.
+/// The environment variable that the driver sets for every stage. A driver detects with this variable that a stage started it.
 pub(crate) const NESTED_VARIABLE: &str = "TILEWORKS_NESTED";
-/// The option with which `tile-link` embeds the program in the cubin. [`Step::on_input`] appends its value, the path of the input.
+/// The option with which `tile-link` embeds the program in the cubin. Its value is the path of the input, which [`Step::on_input`]
+/// appends.
 const PROGRAM_OPTION: &str = "--program=";
 /// Kinds of files to which `--format` does not apply, because they have a single format.
 const SINGLE_FORMAT_KINDS: [&str; 5] = ["ptx", "llvm-ir", "cubin", "fatbin", "host-object"];
@@ -50,7 +51,7 @@ struct Stage {
     arguments: Vec<String>,
 }
 
-/// A command of the plan. Its input and output are connected when it runs.
+/// A command of the plan. The module `run` connects its input and output when the command runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) tool: String,
@@ -72,11 +73,11 @@ impl Step {
         };
         Step { arguments: self.arguments.iter().map(with_input_path).collect(), ..self.clone() }
     }
-    /// Whether the step reads the input besides the output of the step before it.
+    /// Returns whether the step reads the input file in addition to the output of the previous step.
     pub(crate) fn reads_input(&self) -> bool {
         self.arguments.iter().any(|argument| argument == PROGRAM_OPTION)
     }
-    /// The tool without a path.
+    /// Returns the name of the tool without its folder.
     pub(crate) fn name(&self) -> &str {
         self.tool.rsplit('/').next().unwrap_or(&self.tool)
     }
@@ -102,14 +103,14 @@ impl Pipeline {
         Ok((pipeline, text))
     }
 
-    /// The built-in pipeline, with the stage tools in this folder.
+    /// Returns the built-in pipeline, with the stage tools in the folder `tools`.
     pub(crate) fn built_in(tools: &Path) -> Result<Pipeline, String> {
         let mut pipeline = Pipeline::parse(DEFAULT_PIPELINE, "the pipeline", Path::new(""))?;
         pipeline.stage.iter_mut().for_each(|stage| stage.program = tools.join(&stage.tool));
         Ok(pipeline)
     }
 
-    /// Parses a pipeline. Its paths are relative to `folder`; `name` is for messages.
+    /// Parses the text of a pipeline file. Paths in the file are relative to `folder`. `name` is the name of the file in messages.
     pub(crate) fn parse(text: &str, name: &str, folder: &Path) -> Result<Pipeline, String> {
         let mut pipeline: Pipeline = toml::from_str(text).map_err(|error| format!("{name}: {error}"))?;
         pipeline.stage.iter_mut().for_each(|stage| stage.resolve_program(folder));
@@ -117,6 +118,7 @@ impl Pipeline {
         Ok(pipeline)
     }
 
+    /// Checks each stage, and that each stage reads the kind of file that the previous stage writes.
     fn check(&self) -> Result<(), String> {
         let Some(first) = self.stage.first() else { return Err("there is no stage".into()) };
         let mut kind = first.reads.as_str();
@@ -130,12 +132,12 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Whether a command of the plan takes `--gpu-name`.
+    /// Returns whether a command of the plan takes `--gpu-name`.
     pub(crate) fn needs_target(&self, steps: &[Step]) -> bool {
         self.stage.iter().take(steps.len()).any(|stage| stage.options.iter().any(|name| name == "gpu-name"))
     }
 
-    /// The plan: the commands from the input to the requested output.
+    /// Returns the commands from the input to the output that a command line requests.
     pub(crate) fn plan(&self, parsed: &Parsed) -> Result<Vec<Step>, String> {
         let (last, stop_after) = self.end_of_plan(parsed)?;
         let mut steps = Vec::new();
@@ -216,17 +218,18 @@ impl Pipeline {
     }
 }
 
-/// Whether the output is a module for the CPU device, which contains the file of a stage.
+/// Returns whether the command line requests a module for the CPU device. Such a module contains the output file of a stage.
 pub(crate) fn is_cpu_module(parsed: &Parsed) -> bool {
     parsed.get("emit") == Some("cpu-module")
 }
 
-/// The kind of file that `--emit` requests; for a module for the CPU device, the kind of its stage.
+/// Returns the kind of file that `--emit` requests; `None` without `--emit`. For a module for the CPU device, returns the kind of
+/// stage file that the module contains.
 fn requested_kind(parsed: &Parsed) -> Option<&str> {
     if is_cpu_module(parsed) { Some(parsed.get("cpu-stage").unwrap_or("tile")) } else { parsed.get("emit") }
 }
 
-/// The text of an option for a stage, if the command line of the driver sets it.
+/// Returns the text of an option for a stage; `None` if the command line of the driver does not set the option.
 fn stage_option(name: &str, parsed: &Parsed) -> Option<String> {
     let value = parsed.get(name)?;
     match OPTIONS.iter().find(|spec| spec.name == name)?.value {
@@ -237,7 +240,7 @@ fn stage_option(name: &str, parsed: &Parsed) -> Option<String> {
 }
 
 impl Stage {
-    /// Whether the stage is a tool of Tileworks next to the driver, and not another program.
+    /// Returns whether the stage is a tool of Tileworks next to the driver. Other programs are named by a path.
     fn is_stage_tool(&self) -> bool {
         !self.tool.contains('/')
     }
@@ -250,6 +253,7 @@ impl Stage {
         }
     }
 
+    /// Checks the tool, the options and the arguments of the stage.
     fn check(&self) -> Result<(), String> {
         let built_in: Pipeline = toml::from_str(DEFAULT_PIPELINE).expect("the built-in pipeline is well formed");
         let tool_names: Vec<&str> = built_in.stage.iter().map(|stage| stage.tool.as_str()).collect();
@@ -278,20 +282,21 @@ impl Stage {
         }
     }
 
-    /// Whether the tool has a pass of this name. For `all`: whether it has any pass.
+    /// Returns whether the tool has the pass `pass`. For `all`, returns whether the tool has any pass.
     fn has_pass(&self, pass: &str) -> bool {
         pass_names(&self.program).iter().any(|known| known == pass || pass == "all")
     }
 }
 
-/// Whether a pipeline file may pass this argument to a stage. It must be an option, and must not name an output file.
+/// Returns whether a pipeline file may pass `argument` to a stage. The argument must be an option, and must not name an output
+/// file.
 fn is_allowed_argument(argument: &str) -> bool {
     let name = argument.split('=').next().unwrap_or(argument);
     let names_output = argument.starts_with("-o") || ["--output", "--out-dir", "--stats", "--input-name"].contains(&name);
     name.len() > 1 && name.starts_with('-') && name != "--" && !names_output
 }
 
-/// The pass names in a tool's help text.
+/// Returns the pass names in the help text of a tool.
 fn pass_names(program: &Path) -> Vec<String> {
     let output = common::child::run_captured(std::process::Command::new(program).arg("--help"), None);
     let help = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -300,7 +305,7 @@ fn pass_names(program: &Path) -> Vec<String> {
     pass_list.split([',', ' ', '\n']).filter(|name| !name.is_empty()).map(str::to_string).collect()
 }
 
-/// The folder with the stage tools: the folder of the driver's real path.
+/// Returns the folder with the stage tools: the folder of the driver's real path.
 pub(crate) fn tools_folder() -> PathBuf {
     let executable = std::env::current_exe().and_then(std::fs::canonicalize).unwrap_or_default();
     executable.parent().map(Path::to_path_buf).unwrap_or_default()
@@ -317,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn options_go_to_the_stage_that_needs_them() {
+    fn each_stage_receives_the_options_that_it_lists() {
         let steps = plan("k.bc --gpu-name sm_90 -O0x1 --lineinfo --host-os=windows").unwrap();
         let arguments_of = |tool: &str| steps.iter().find(|step| step.tool == tool).unwrap().arguments[1..].join(" ");
         assert_eq!(arguments_of("tile-read"), "");
@@ -328,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn emit_and_stop_after_end_the_plan() {
+    fn emit_and_stop_after_determine_the_last_stage() {
         assert_eq!(plan("--emit=aa").unwrap().len(), 2);
         let steps = plan("--emit=llvm-ir").unwrap();
         assert_eq!(

@@ -11,13 +11,13 @@ use std::path::Path;
 pub(crate) struct RemarkFilter {
     /// For each kind of remark, its name and the categories to show.
     kinds: Vec<(&'static str, Vec<Category>)>,
-    /// The YAML file, or None for text on standard output.
+    /// The path of the YAML file; `None` for text on standard output.
     file: Option<String>,
 }
 
 impl RemarkFilter {
-    /// Returns None if the command line selects no remark. Opens the YAML file, so that an error is reported before the
-    /// compilation.
+    /// Returns the filter that the command line selects; `None` if it selects no remark. Opens the YAML file once, so that the
+    /// driver reports an error before the compilation.
     pub(crate) fn from_options(parsed: &Parsed) -> Result<Option<RemarkFilter>, DriverError> {
         let categories_of = |kind| {
             let values = [parsed.get("remarks"), parsed.get(kind)].into_iter().flatten();
@@ -56,7 +56,7 @@ impl RemarkFilter {
 
     /// Prints the selected remarks of a stage file's log, or writes them to the YAML file.
     pub(crate) fn show(&self, stage_file: &[u8]) -> Result<(), DriverError> {
-        let Some(envelope) = envelope_of(stage_file) else { return Ok(()) };
+        let Some(envelope) = read_envelope(stage_file) else { return Ok(()) };
         let entries: Vec<&LogEntry> = envelope.log.iter().filter(|entry| self.matches(entry)).collect();
         match &self.file {
             None => crate::print(&mut std::io::stdout(), &as_text(&envelope, &entries)),
@@ -68,14 +68,14 @@ impl RemarkFilter {
         Ok(())
     }
 
-    /// Returns whether the command line selects a remark.
+    /// Returns whether the command line selects the remark `entry`.
     fn matches(&self, entry: &LogEntry) -> bool {
         let name = kind_names(entry.outcome).0;
         self.kinds.iter().any(|(kind, categories)| *kind == name && categories.contains(&entry.category))
     }
 }
 
-/// The name of a kind in the text format, and its tag in YAML.
+/// Returns the name of a kind of remark in the text format, and its tag in YAML.
 fn kind_names(outcome: Outcome) -> (&'static str, &'static str) {
     match outcome {
         Outcome::Passed => ("passed", "Passed"),
@@ -94,8 +94,9 @@ fn category_name(category: Category) -> &'static str {
     }
 }
 
-/// The envelope of a stage file or of PTX. Other files, such as cubins, have none.
-fn envelope_of(bytes: &[u8]) -> Option<Envelope> {
+/// Returns the envelope (header with the log and debug information) of a stage file or of PTX. Returns `None` for other files, such
+/// as cubins.
+fn read_envelope(bytes: &[u8]) -> Option<Envelope> {
     match sniff(bytes) {
         Sniffed::Stage { .. } if bytes.starts_with(&base::envelope::MAGIC) => {
             open_binary(bytes, "").ok().map(|(envelope, _)| envelope)
@@ -152,14 +153,14 @@ fn as_yaml(envelope: &Envelope, entries: &[&LogEntry]) -> String {
     out
 }
 
-/// A plain YAML scalar if possible, else a quoted one.
+/// Returns text as a plain YAML scalar if possible, and else as a quoted scalar.
 fn yaml_scalar(text: &str) -> String {
     let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
     if is_plain { text.to_string() } else { yaml_quoted(text) }
 }
 
-/// A single-quoted YAML scalar. Line breaks become spaces.
+/// Returns text as a single-quoted YAML scalar. Line breaks become spaces.
 fn yaml_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''").replace(['\n', '\r'], " "))
 }
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn categories_and_kinds_are_chosen_by_the_options() {
+    fn options_select_kinds_and_categories_of_remarks() {
         let envelope = example_envelope();
         let shown_count = |args: &[&str]| {
             let args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_yaml_formats() {
+    fn remarks_are_formatted_as_text_and_yaml() {
         let envelope = example_envelope();
         let entries: Vec<&LogEntry> = envelope.log.iter().collect();
         let text = as_text(&envelope, &entries);

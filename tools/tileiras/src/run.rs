@@ -15,9 +15,9 @@ use std::thread;
 
 /// The number of the signal for a write to a pipe without a reader.
 const SIGPIPE: i32 = 13;
-/// Messages of runtime libraries that run out of memory. The library then aborts with the same signal as after a bug, so only the
-/// message distinguishes the two cases.
-const OUT_OF_MEMORY: [&str; 3] = ["memory allocation of ", "LLVM ERROR: out of memory", "std::bad_alloc"];
+/// Messages of runtime libraries that run out of memory. The library then aborts the process with the same signal as after a bug,
+/// so only the message distinguishes the two cases.
+const OUT_OF_MEMORY_MESSAGES: [&str; 3] = ["memory allocation of ", "LLVM ERROR: out of memory", "std::bad_alloc"];
 /// The driver passes this option to every stage, but omits it from the commands that it prints.
 pub(crate) const JSON_MESSAGES: &str = "--error-format=json";
 
@@ -25,10 +25,11 @@ pub(crate) const JSON_MESSAGES: &str = "--error-format=json";
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) output: Vec<u8>,
-    /// The PTX, if a group of stages ended with it.
+    /// The PTX, if a group of stages ended with the stage that writes PTX; see `compile::run_in_groups`.
     pub(crate) ptx: Option<Vec<u8>>,
+    /// The messages that the commands wrote to standard error.
     pub(crate) stage_output: Vec<StageOutput>,
-    /// The first command of the plan that failed.
+    /// The first command of the plan that failed; `None` if all commands succeeded.
     pub(crate) failed: Option<Failure>,
 }
 
@@ -46,24 +47,30 @@ pub(crate) struct Failure {
 /// How a failed command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommandEnd {
+    /// The command exited with this exit code.
     Code(i32),
-    /// Terminated by a signal that a bug of the command may have raised.
+    /// A signal that a bug of the command may have raised terminated the command.
     Fault,
-    /// Terminated by a user or a limit.
+    /// A signal of a user or of a limit terminated the command.
     Stopped,
-    /// Terminated by SIGPIPE: the next command closed the pipe.
+    /// SIGPIPE terminated the command, because the next command closed the pipe.
     ReaderGone,
-    /// Exited with success, but its output is invalid.
+    /// The command exited with success, but its output is invalid.
     WrongOutput,
-    /// The program could not be started.
+    /// The operating system could not start the program.
     NotStarted,
 }
 
-/// A line of standard error, parsed if it has the JSON form of a diagnostic or a time table.
+/// A line that a stage wrote to standard error, parsed if it is the JSON form of a diagnostic or of a time table.
 #[derive(Debug)]
 pub(crate) enum StageOutput {
     Diagnostic(Diagnostic),
-    Times { tool: String, times: Vec<(String, f64)> },
+    /// The names of the tool's steps and their times in milliseconds.
+    Times {
+        tool: String,
+        times: Vec<(String, f64)>,
+    },
+    /// A line in another form.
     Line(String),
 }
 
@@ -74,22 +81,22 @@ struct Times {
     times: Vec<(String, f64)>,
 }
 
-/// Runs the commands concurrently, each on the output of the previous one, and waits for all of them. The first one reads `input`,
-/// whose name in messages is `name`.
+/// Runs the commands concurrently and waits for all of them. Each command reads the output of the previous command. The first
+/// command reads `input`, whose name in messages is `name`.
 pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
     let mut children: Vec<io::Result<Child>> = Vec::new();
     let mut previous_stdout: Option<Stdio> = None;
     for (index, step) in steps.iter().enumerate() {
-        let mut command = command(step, previous_stdout.take().unwrap_or_else(Stdio::piped));
+        let mut command = piped_command(step, previous_stdout.take().unwrap_or_else(Stdio::piped));
         if let (0, Some(name)) = (index, name) {
             command.arg(format!("--input-name={}", as_file(name).display()));
         }
         let mut child = command.spawn();
         previous_stdout =
             child.as_mut().ok().and_then(|child| (index + 1 < steps.len()).then(|| child.stdout.take()).flatten()).map(Stdio::from);
-        let stop = child.is_err();
+        let could_not_start = child.is_err();
         children.push(child);
-        if stop {
+        if could_not_start {
             break;
         }
     }
@@ -97,7 +104,7 @@ pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
     thread::scope(|scope| {
         if let Some(Ok(first)) = children.first_mut() {
             let mut stdin = first.stdin.take();
-            // A write error is ignored: a command that ends early does not read all of its input.
+            // Ignore a write error, because a command that ends early does not read all of its input.
             scope.spawn(move || stdin.as_mut().map(|stdin| stdin.write_all(input)));
         }
         let stderr_readers: Vec<_> = children
@@ -122,7 +129,7 @@ pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
     })
 }
 
-/// Where the stages run: as processes, or in a host process.
+/// Where the stages run: as child processes of the driver, or inside a host process that uses libtileworks.
 #[derive(Clone, Copy)]
 pub(crate) enum Runner<'a> {
     Processes,
@@ -130,7 +137,7 @@ pub(crate) enum Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Runs the stages, each on the output of the previous one. The first one reads `input`, whose name in messages is `name`.
+    /// Runs the stages, each on the output of the previous stage. The first stage reads `input`, whose name in messages is `name`.
     pub(crate) fn run(self, steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
         match self {
             Runner::Processes => run(steps, input, name),
@@ -139,28 +146,28 @@ impl Runner<'_> {
     }
 }
 
-/// The command of a stage, without its streams.
+/// Returns the command of a stage. Its standard streams are not configured.
 pub(crate) fn stage_command(step: &Step) -> Command {
     let mut command = Command::new(&step.program);
     command.args(&step.arguments).env(NESTED_VARIABLE, "1");
     command
 }
 
-/// The command of a stage, with pipes for its output and standard error.
-fn command(step: &Step, input: Stdio) -> Command {
+/// Returns the command of a stage that reads `input` and writes its output and standard error to pipes.
+fn piped_command(step: &Step, input: Stdio) -> Command {
     let mut command = stage_command(step);
     command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
     child::end_with_parent(&mut command, None);
     command
 }
 
-/// A path that a program cannot mistake for an option or for standard input: `-x` becomes `./-x`.
+/// Returns a path that a program cannot mistake for an option or for standard input: `-x` becomes `./-x`.
 pub(crate) fn as_file(path: &str) -> PathBuf {
     if path.starts_with('-') { Path::new(".").join(path) } else { PathBuf::from(path) }
 }
 
-/// Combines the results of the commands. The first failed command determines the outcome. The messages of later commands are
-/// dropped, because their input was incomplete.
+/// Combines the results of the commands: the output of the last command, and the standard error and exit status of each command.
+/// The first failed command determines the outcome. The messages of later commands are dropped, because their input was incomplete.
 fn outcome_of(
     steps: &[Step],
     output: base::diag::Result<Vec<u8>>,
@@ -174,12 +181,12 @@ fn outcome_of(
         outcome.stage_output.extend(stderr_text.lines().map(parse_stderr_line));
         let (status, end) = match status {
             Ok(status) if status.success() => continue,
-            Ok(status) => (child::describe(status), end_of(status, &stderr_text)),
+            Ok(status) => (child::describe(status), command_end(status, &stderr_text)),
             Err(error) => (format!("cannot be executed: {}", common::os_error_text(&error)), CommandEnd::NotStarted),
         };
         let failure = Failure { index, tool: step.tool.clone(), status, end };
         if failure.end == CommandEnd::ReaderGone {
-            // The next command closed the pipe. If the next command failed, report its failure instead of this one.
+            // The next command closed the pipe. If the next command failed, report its failure instead of the broken pipe.
             broken_pipe_failure.get_or_insert(failure);
             continue;
         }
@@ -200,12 +207,14 @@ fn outcome_of(
     outcome
 }
 
-/// Classifies how a failed command ended.
-pub(crate) fn end_of(status: ExitStatus, stderr_text: &str) -> CommandEnd {
+/// Returns how a failed command ended, from its exit status and its standard error.
+pub(crate) fn command_end(status: ExitStatus, stderr_text: &str) -> CommandEnd {
     match (status.code(), child::signal_cause(status)) {
         (Some(code), _) => CommandEnd::Code(code),
         _ if status.signal() == Some(SIGPIPE) => CommandEnd::ReaderGone,
-        (None, Some(SignalCause::Fault)) if !OUT_OF_MEMORY.iter().any(|message| stderr_text.contains(message)) => CommandEnd::Fault,
+        (None, Some(SignalCause::Fault)) if !OUT_OF_MEMORY_MESSAGES.iter().any(|message| stderr_text.contains(message)) => {
+            CommandEnd::Fault
+        }
         _ => CommandEnd::Stopped,
     }
 }

@@ -1,5 +1,5 @@
-//! One compilation for several targets: `--emit=fatbin`, `c-array` or `object` with more than one `--gpu-name`. The stages that do not
-//! depend on the target run once; the other stages run for each target, `--jobs` targets at a time.
+//! One compilation for several targets: `--emit=fatbin`, `c-array` or `object` with more than one `--gpu-name`. The stages that do
+//! not depend on the target run once; the other stages run for each target, `--jobs` targets at a time.
 
 use crate::compile::{self, Compiled, Source, StageInput};
 use crate::container::{self, Form, TargetCode};
@@ -14,11 +14,11 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The commands of a compilation.
+/// The commands of a compilation for one or several targets.
 pub(crate) struct Plan {
     /// The commands for each target, in the order of the targets. A compilation for one target has one list.
     pub(crate) targets: Vec<TargetSteps>,
-    /// The form of the output if it is for a host program.
+    /// The form of the output fatbin; `None` if `--emit` requests no fatbin.
     pub(crate) form: Option<Form>,
 }
 
@@ -30,14 +30,14 @@ pub(crate) struct TargetSteps {
 }
 
 impl Plan {
-    /// Plans a command line. Several targets count only if the output can contain code for all of them; otherwise the last target
-    /// on the command line applies.
+    /// Returns the commands of a command line. If the output cannot contain code for several targets, the plan is for the last
+    /// target on the command line.
     pub(crate) fn new(pipeline: &Pipeline, parsed: &Parsed) -> Result<Plan, String> {
         let form = Form::detect(parsed);
-        let named = |name: &str| Target::parse(name);
+        let parse_target = |name: &str| Target::parse(name);
         let targets: BTreeSet<Target> = match form {
-            Some(_) => parsed.values_of("gpu-name").filter_map(named).collect(),
-            None => parsed.get("gpu-name").and_then(named).into_iter().collect(),
+            Some(_) => parsed.values_of("gpu-name").filter_map(parse_target).collect(),
+            None => parsed.get("gpu-name").and_then(parse_target).into_iter().collect(),
         };
         if targets.len() < 2 {
             let reduced = form.map_or_else(|| parsed.clone(), |_| with_option(parsed, "emit", "fatbin"));
@@ -63,8 +63,8 @@ impl Plan {
         self.targets.len() > 1
     }
 
-    /// The number of leading commands that are equal for all targets. The command that writes PTX is never among them, because a
-    /// fatbin contains PTX for single targets.
+    /// Returns the number of leading commands that are equal for all targets. The command that writes PTX is never one of these
+    /// commands, because a fatbin contains PTX of individual targets.
     fn shared_step_count(&self) -> usize {
         let end = self.steps().iter().position(|step| step.writes == "ptx").unwrap_or(0);
         let is_shared = |index: &usize| self.targets.iter().all(|target| target.steps.get(*index) == self.steps().get(*index));
@@ -72,18 +72,18 @@ impl Plan {
     }
 }
 
-/// Returns the command line with one more option.
+/// Returns a copy of a command line with the option `name` set to `value`.
 fn with_option(parsed: &Parsed, name: &'static str, value: &str) -> Parsed {
     let mut parsed = parsed.clone();
     parsed.option_values.push((name, value.to_string()));
     parsed
 }
 
-/// Runs the plan and returns the fatbin.
+/// Runs a plan for several targets and returns the fatbin.
 pub(crate) fn run(parsed: &Parsed, plan: &Plan, source: &Source, output: &str, runner: Runner) -> Result<Compiled, DriverError> {
     let program_file = MemoryFile::new("program", &source.bytes).map_err(|error| compile::temporary_file_error(&error))?;
     let shared = plan.shared_step_count();
-    let stem = compile::requested_stem(parsed, source.path, output)?;
+    let stem = compile::create_save_temps_folder(parsed, source.path, output)?;
     let shared_outcome =
         compile::run_in_groups(&plan.steps()[..shared], StageInput::from_source(source), stem.as_deref(), None, runner)?;
     if let Some(failure) = &shared_outcome.failed {
@@ -108,7 +108,7 @@ pub(crate) fn run(parsed: &Parsed, plan: &Plan, source: &Source, output: &str, r
     combine_targets(parsed, plan, source, shared_outcome, outcomes)
 }
 
-/// The number of compilations at a time: the value of `--jobs`, at least one, or the number of cores.
+/// Returns the number of compilations that run at the same time: the value of `--jobs` (at least one), or else the number of cores.
 pub(crate) fn requested_workers(parsed: &Parsed) -> usize {
     match parsed.get("jobs").and_then(parse_integer) {
         Some(jobs) => usize::try_from(jobs).unwrap_or(1).max(1),
@@ -137,7 +137,7 @@ pub(crate) fn run_in_parallel<T: Sync, R: Send>(items: &[T], workers: usize, run
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Combines the code of all targets. The first target that failed decides the error.
+/// Combines the code of all targets into a fatbin. If compilations failed, returns the error of the first failed target.
 fn combine_targets(
     parsed: &Parsed,
     plan: &Plan,
@@ -163,21 +163,24 @@ fn combine_targets(
     Ok(Compiled { output, text: messages.text, warnings: messages.warnings })
 }
 
-/// The messages of all targets. A diagnostic that several targets report occurs once.
+/// The messages of all targets. A diagnostic that several targets report is printed once.
 #[derive(Default)]
 struct Messages {
-    seen: BTreeSet<String>,
+    /// The rendered diagnostics that `text` already contains.
+    reported: BTreeSet<String>,
+    /// The text for standard error.
     text: String,
+    /// The diagnostics in `text`, which the cache stores.
     warnings: String,
 }
 
 impl Messages {
-    /// Adds the messages of a target, except diagnostics that are already in the text.
+    /// Adds the messages of a target, except diagnostics that `text` already contains.
     fn add(&mut self, parsed: &Parsed, stage_output: &[StageOutput]) {
         for output in stage_output {
             let rendered = compile::render_stage_output(output, style(parsed));
             let is_diagnostic = matches!(output, StageOutput::Diagnostic(_));
-            if is_diagnostic && !self.seen.insert(rendered.clone()) {
+            if is_diagnostic && !self.reported.insert(rendered.clone()) {
                 continue;
             }
             self.text += &rendered;

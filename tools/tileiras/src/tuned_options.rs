@@ -1,6 +1,7 @@
-//! Options that a search found for the kernel: `--plan FILE` takes them from a plan file, `-O4` searches them with `tile-tune`.
+//! Options that a search found for the kernel: `--plan FILE` reads the options from a plan file, and `-O4` searches options with
+//! `tile-tune`.
 //!
-//! Options of the command line override them.
+//! Options of the command line override the options of a search.
 
 use crate::compile::Source;
 use crate::failure::{DriverError, exit, plain_line, style};
@@ -18,7 +19,7 @@ pub(crate) const SEARCH_LEVEL: i32 = 4;
 const COMPILE_LEVEL: &str = "3";
 /// Maximum number of candidates of `-O4`. One pass of a guided search over all decisions has 24 candidates.
 const MAX_CANDIDATES: u32 = 32;
-/// The default of `--max-time` in seconds, which is the same for all tools.
+/// The default of `--max-time` in seconds. All tools have this default.
 const DEFAULT_STAGE_SECONDS: i32 = 1800;
 
 /// A command line with the options that a search found, and text for standard error.
@@ -27,7 +28,8 @@ pub(crate) struct Tuned {
     pub(crate) text: String,
 }
 
-/// Adds the options that `--plan` or `-O4` requests. `None` if the command line requests neither.
+/// Adds the options that the plan file of `--plan` or the search of `-O4` provides. Returns `None` if the command line has neither
+/// `--plan` nor `-O4`.
 pub(crate) fn add_tuned_options(parsed: &Parsed, source: &Source, plan: &Plan) -> Result<Option<Tuned>, DriverError> {
     let is_search = level(parsed) == SEARCH_LEVEL;
     if (is_search || parsed.get("plan").is_some()) && plan.has_several_targets() {
@@ -52,14 +54,14 @@ pub(crate) fn add_tuned_options(parsed: &Parsed, source: &Source, plan: &Plan) -
     if parsed.get("launch").is_some() && !is_search {
         return Err(DriverError::new(exit::CONFIGURATION, "--launch applies to -O4 only"));
     }
-    // The plan of a kernel for which no option helps has no options.
+    // A plan without options is still a plan: no option makes the kernel faster. So search only without a plan.
     if is_search && !has_plan {
-        let found = search(parsed, source, &kernel, target)?;
+        let tuned = search(parsed, source, &kernel, target)?;
         if parsed.flag("verbose") {
-            let line = format!("tileiras: -O4 found the options: {}", found.options.join(" "));
+            let line = format!("tileiras: -O4 found the options: {}", tuned.options.join(" "));
             text += &plain_line(&line, style(parsed));
         }
-        options = found.options;
+        options = tuned.options;
     }
     if !is_search && parsed.get("plan").is_none() {
         return Ok(None);
@@ -70,19 +72,19 @@ pub(crate) fn add_tuned_options(parsed: &Parsed, source: &Source, plan: &Plan) -
     Ok(Some(Tuned { parsed: Parsed { option_values, ..parsed.clone() }, text }))
 }
 
-/// The optimisation level that the command line requests.
+/// Returns the optimisation level that the command line requests; 3 by default.
 pub(crate) fn level(parsed: &Parsed) -> i32 {
     parsed.get("opt-level").and_then(parse_integer).unwrap_or(3)
 }
 
-/// Searches options with `tile-tune`. Decisions that the command line takes stay as they are.
+/// Searches options with `tile-tune`. The search does not change options that the command line sets.
 fn search(parsed: &Parsed, source: &Source, kernel: &str, target: &str) -> Result<TunedKernel, DriverError> {
     let failed = |why: String| DriverError::new(exit::COMPILE, format!("-O4: {why}"));
     let input = MemoryFile::new("input", &source.bytes).map_err(|error| failed(common::os_error_text(&error)))?;
     let mut command = Command::new(tools_folder().join("tile-tune"));
     command.args([crate::run::JSON_MESSAGES.to_string(), format!("--gpu-name={target}"), format!("--limit={MAX_CANDIDATES}")]);
     command.arg("--launch").arg(parsed.get("launch").unwrap_or_default()).arg("--plan=-");
-    // The options limit each stage, and not the search.
+    // `--max-time` and `--max-memory` of the driver limit each stage, and not the search.
     let step_seconds = match parsed.get("max-time").and_then(parse_integer) {
         Some(seconds @ 1..) => seconds,
         Some(_) => i32::MAX,

@@ -9,7 +9,7 @@ use common::child::{self, MemoryFile};
 use common::cl::Parsed;
 use common::plan_file::DECISION_OPTIONS;
 
-/// Runs `tile-validate` for each target if `--validate` requests it.
+/// Runs `tile-validate` for each target if the command line has `--validate`. Returns the text for standard error.
 pub(crate) fn validate_if_requested(parsed: &Parsed, plan: &Plan, source: &Source) -> Result<String, DriverError> {
     if !parsed.flag("validate") {
         return Ok(String::new());
@@ -18,7 +18,8 @@ pub(crate) fn validate_if_requested(parsed: &Parsed, plan: &Plan, source: &Sourc
     names.map(|target| validate(parsed, source, target)).collect()
 }
 
-/// Runs `tile-validate` on the stages and returns its output. If `tile-validate` reaches no verdict, its errors become warnings.
+/// Runs `tile-validate` on the program for one target, and returns the text for standard error. If `tile-validate` reaches no
+/// verdict, its errors become warnings.
 fn validate(parsed: &Parsed, source: &Source, target: &str) -> Result<String, DriverError> {
     let spawn_error = |error: std::io::Error| {
         DriverError::new(exit::CONFIGURATION, format!("cannot run tile-validate: {}", common::os_error_text(&error)))

@@ -4,7 +4,7 @@ use crate::Loc;
 use crate::ir::{Block, Body, Op, Operation, Region, Value};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// A function of an IR format. `attrs` holds the format's attributes of a function.
+/// A function of an IR format. `attrs` are the function attributes that the format defines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(bound(
     serialize = "O: Serialize, T: Serialize, A: Serialize",
@@ -19,19 +19,19 @@ pub struct Function<O, T, A> {
     pub body: Body<O, T>,
 }
 
-/// The traits that a format's function attributes need. Every type with these traits implements it.
+/// The traits that a format's function attributes need. Every type with these traits implements this trait.
 pub trait FunctionAttributes: Clone + Serialize + DeserializeOwned {}
 impl<A: Clone + Serialize + DeserializeOwned> FunctionAttributes for A {}
 
 impl<O: Operation, T, A> Function<O, T, A> {
-    /// A function with an empty body of one block.
+    /// Creates a function with an empty body of one block.
     pub fn new(name: &str, attrs: A, loc: Loc) -> Self {
         let mut body = Body::default();
         let region = body.new_region();
         body.new_block(region);
         Function { name: name.into(), attrs, loc, region, body }
     }
-    /// The only block of the root region.
+    /// Returns the only block of the root region.
     pub fn entry(&self) -> Block {
         self.body.block_of(self.region)
     }
@@ -45,7 +45,8 @@ pub fn compact<O: Operation + Clone, T: Clone, A: Clone>(function: &Function<O, 
     compact_with_map(function).0
 }
 
-/// As [`compact`]. Also returns the new id of each old value, for tables outside the body.
+/// Does the same as [`compact`], and also returns the new id of each old value; `None` for unreachable values. The caller needs the
+/// ids for tables outside the body.
 pub fn compact_with_map<O: Operation + Clone, T: Clone, A: Clone>(
     function: &Function<O, T, A>,
 ) -> (Function<O, T, A>, Vec<Option<Value>>) {
@@ -60,7 +61,7 @@ pub fn compact_with_map<O: Operation + Clone, T: Clone, A: Clone>(
 struct Compacter<'a, O, T> {
     from: &'a Body<O, T>,
     to: Body<O, T>,
-    /// The new id of each old value.
+    /// The new id of each old value; `None` for a value that was not copied so far.
     values: Vec<Option<Value>>,
 }
 
@@ -116,7 +117,7 @@ impl<O: Operation + Clone, T: Clone> Compacter<'_, O, T> {
 /// Returns whether all ids are in program order and all entities are reachable, as after [`compact`]. The structure of the function
 /// must be valid.
 pub fn is_compact<O: Operation, T, A>(function: &Function<O, T, A>) -> bool {
-    // What remains to be checked.
+    // An entity that remains to be checked.
     enum Pending {
         Region(Region),
         Op(Op),

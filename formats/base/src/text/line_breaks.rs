@@ -1,10 +1,10 @@
 //! Breaks the text of function attributes into lines, one per field. A list of structs has a line for each struct, with the index
 //! of the struct as a comment.
 
-/// Maximum characters of a text that stays on one line. A text with a list of structs is always broken into lines.
+/// Maximum characters of a text that stays on one line. A text with a list of structs is broken into lines at any length.
 const MAX_LINE: usize = 60;
 
-/// Breaks `(field: value, …)` into lines. The parser reads the lines as the same value.
+/// Breaks `(field: value, …)` into lines. The parser reads the same value from the lines as from `text`.
 pub(super) fn break_into_lines(text: &str) -> String {
     let has_table = text.contains("[(");
     match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {

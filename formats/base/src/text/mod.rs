@@ -17,7 +17,8 @@
 //! op therefore needs no code in this module. The text omits fields that are `None`, `false`, empty lists or regions. Constants are
 //! numbers in the notation of their type. A table at the head of each function lists its composite types. Ids are numbered in
 //! program order, the order of [`crate::Body`] in files ([`function::compact`]). In a text that a person writes, values may have
-//! any names, such as `%sum`. The source line after an op is a comment; only the location number, `@4`, counts.
+//! any names, such as `%sum`. The source line after an op is a comment, which the parser skips. The location number `@4` determines
+//! the location.
 
 mod function;
 mod line_breaks;
@@ -35,32 +36,34 @@ pub use write::to_text;
 use crate::ir::{Dense, Operation};
 use crate::program_text::Source;
 
-/// Reads a value that occupies the entire text.
+/// Reads a value that occupies the entire text. Returns `None` if the text is not such a value.
 pub fn from_text<T: serde::de::DeserializeOwned>(text: &str) -> Option<T> {
     let mut reader = Reader::new(Source { text, name: "", first_line: 1, by_line: false });
     let value = reader.value().ok()?;
     reader.at_end().then_some(value)
 }
 
-/// The text of a type: one line, without spaces outside brackets.
+/// A type of the text form. The text of a type is one line, without spaces outside brackets.
 pub trait TypeText: Sized {
     fn print(&self) -> String;
     fn parse(text: &str) -> Option<Self>;
-    /// The composite types in this type that the type table lists, as full texts. A type comes after its components.
+    /// Returns the full texts of the types that the type table lists: this type, if it is composite, and its composite components.
+    /// A type comes after its components.
     fn table_types(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The text of a number of this type, or of its element type.
+    /// Returns the text of a number of this type, or of its element type. Returns `None` if the numbers have no text.
     fn literal(&self, _bits: u64) -> Option<String> {
         None
     }
-    /// The bits of a number's text; the inverse of `literal`.
+    /// Returns the bits of a number from its text. This function is the inverse of `literal`.
     fn literal_bits(&self, _literal: &str) -> Option<u64> {
         None
     }
 }
 
-/// An op of the text form. The text form prints the op `constant` with numbers of its type, so it must recognise this op.
+/// An op of the text form. The elements of the op `constant` are numbers in the notation of its type, so printer and parser must
+/// recognise this op.
 pub trait OpText: Operation + serde::Serialize + serde::de::DeserializeOwned {
     fn constant(&self) -> Option<&Dense>;
     fn from_constant(value: Dense) -> Self;

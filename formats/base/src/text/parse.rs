@@ -19,22 +19,22 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
     let region = body.new_region();
     let block = body.new_block(region);
     reader.regions = 1;
-    // The types of parameters may refer to the type table, which follows them. The parser therefore skips the parameters, and reads
-    // them after the table.
+    // The types of parameters may refer to the type table, which comes later in the text. The parser therefore skips the
+    // parameters, and reads the parameters after the table.
     let parameters = reader.position();
     skip_parameters(reader)?;
     let attrs = reader.value()?;
     let loc = read_loc(reader, debug, line)?;
     reader.expect("{")?;
-    while reader.eat("type !") {
+    while reader.accept("type !") {
         reader.define_type()?;
     }
     reader.at_position(parameters, |reader| read_args(reader, &mut body, block))?;
-    // The open blocks, from outer to inner. Each has the regions of the same op whose braces follow.
+    // The open blocks, from outer to inner. Each has the later regions of the same op, whose braces follow the block.
     let mut open = vec![(block, Vec::<Region>::new())];
     while let Some((block, following_regions)) = open.last_mut() {
         let block = *block;
-        if !reader.eat("}") {
+        if !reader.accept("}") {
             let regions = read_op(reader, &mut body, block, debug)?;
             if let Some((first, rest)) = regions.split_first() {
                 reader.expect("{")?;
@@ -56,7 +56,8 @@ pub fn read_function<O: OpText, T: TypeText, A: DeserializeOwned>(
     }
     let function = Function { name, attrs, loc, region, body };
     function.body.verify_structure(function.region).map_err(|message| reader.error(message))?;
-    // The ids may be out of program order, because a person may have inserted ops. The format crate renumbers them with `compact`.
+    // The ids may be out of program order, because a person may have inserted ops. The format crate renumbers the ids with
+    // `compact`.
     Ok(function)
 }
 
@@ -72,10 +73,10 @@ fn open_region<O: OpText, T: TypeText>(reader: &mut Reader<'_>, body: &mut Body<
 /// Moves the cursor after the parameters in parentheses.
 fn skip_parameters(reader: &mut Reader<'_>) -> Result<()> {
     reader.expect("(")?;
-    while !reader.eat(")") {
+    while !reader.accept(")") {
         let before = reader.position();
-        reader.until(&[',', ')']);
-        reader.eat(",");
+        reader.read_until(&[',', ')']);
+        reader.accept(",");
         if reader.position() == before {
             return Err(reader.error("expected ')'"));
         }
@@ -86,7 +87,7 @@ fn skip_parameters(reader: &mut Reader<'_>) -> Result<()> {
 /// Reads `(%name: type, …)` and adds the arguments to a block.
 fn read_args<O: OpText, T: TypeText>(reader: &mut Reader<'_>, body: &mut Body<O, T>, block: Block) -> Result<()> {
     reader.expect("(")?;
-    while !reader.eat(")") {
+    while !reader.accept(")") {
         if !body.blocks[block].args.is_empty() {
             reader.expect(",")?;
         }
@@ -100,12 +101,13 @@ fn read_args<O: OpText, T: TypeText>(reader: &mut Reader<'_>, body: &mut Body<O,
 
 /// Reads a type, up to one of the characters `stops` outside brackets.
 fn read_type<T: TypeText>(reader: &mut Reader<'_>, stops: &[char]) -> Result<T> {
-    let text = reader.until(stops);
+    let text = reader.read_until(stops);
     let expanded = reader.expand_type(text)?;
     T::parse(&expanded).ok_or_else(|| reader.error(format!("'{text}' is not a type")))
 }
 
-/// Reads the location number, if the text has one. Returns the number, or `line` if the reader uses line numbers as locations.
+/// Skips the location number, if the text has one. Returns `line` if the reader uses line numbers as locations. Otherwise returns
+/// the location number, or the unknown location if there is no number.
 fn read_loc(reader: &mut Reader<'_>, debug: &DebugInfo, line: Option<Loc>) -> Result<Loc> {
     if !reader.peek("@") {
         return Ok(line.unwrap_or(Loc::UNKNOWN));
@@ -123,12 +125,12 @@ fn read_loc(reader: &mut Reader<'_>, debug: &DebugInfo, line: Option<Loc>) -> Re
 /// The part of an op before its result types.
 enum OpStart<O> {
     Op(O),
-    /// A constant whose numbers are at this position in the text. The parser reads them after the type, which determines their
-    /// bits.
+    /// A constant whose numbers are at this position in the text. The parser reads the numbers after the type, which determines
+    /// their bits.
     Constant(usize),
 }
 
-/// Reads an op without the content of its regions. Returns the regions, whose braces follow.
+/// Reads an op without the content of its regions. Returns the regions, whose braces follow the cursor.
 fn read_op<O: OpText, T: TypeText>(
     reader: &mut Reader<'_>,
     body: &mut Body<O, T>,
@@ -140,9 +142,9 @@ fn read_op<O: OpText, T: TypeText>(
     if reader.peek("%") {
         loop {
             name_positions.push(reader.position());
-            reader.eat("%");
-            reader.word();
-            if !reader.eat(",") {
+            reader.accept("%");
+            reader.read_word();
+            if !reader.accept(",") {
                 break;
             }
         }
@@ -157,7 +159,7 @@ fn read_op<O: OpText, T: TypeText>(
         reader.expect(":")?;
         loop {
             types.push(read_type(reader, &[',', '@', '{', '}'])?);
-            if !reader.eat(",") {
+            if !reader.accept(",") {
                 break;
             }
         }
@@ -167,8 +169,8 @@ fn read_op<O: OpText, T: TypeText>(
     }
     let kind = match op_start {
         OpStart::Op(kind) => kind,
-        OpStart::Constant(at) => match types.first() {
-            Some(ty) => O::from_constant(reader.at_position(at, |reader| read_literals(reader, ty))?),
+        OpStart::Constant(position) => match types.first() {
+            Some(ty) => O::from_constant(reader.at_position(position, |reader| read_literals(reader, ty))?),
             None => return Err(reader.error("a constant has a result")),
         },
     };
@@ -187,26 +189,26 @@ fn read_op<O: OpText, T: TypeText>(
 
 /// Reads an op up to its result types.
 fn read_op_start<O: OpText>(reader: &mut Reader<'_>) -> Result<OpStart<O>> {
-    if !reader.eat("constant(") {
+    if !reader.accept("constant(") {
         return reader.value().map(OpStart::Op);
     }
-    let at = reader.position();
-    reader.until(&[')']);
+    let position = reader.position();
+    reader.read_until(&[')']);
     reader.expect(")")?;
-    Ok(OpStart::Constant(at))
+    Ok(OpStart::Constant(position))
 }
 
 /// Reads the numbers of a constant: one number for all elements, or a list in brackets.
 fn read_literals<T: TypeText>(reader: &mut Reader<'_>, ty: &T) -> Result<Dense> {
     let read_number = |reader: &mut Reader<'_>, stops: &[char]| {
-        let text = reader.until(stops);
+        let text = reader.read_until(stops);
         ty.literal_bits(text).ok_or_else(|| reader.error(format!("'{text}' is not a number of type {}", ty.print())))
     };
-    if !reader.eat("[") {
+    if !reader.accept("[") {
         return read_number(reader, &[')']).map(Dense::Splat);
     }
     let mut elements = Vec::new();
-    while !reader.eat("]") {
+    while !reader.accept("]") {
         if !elements.is_empty() {
             reader.expect(",")?;
         }

@@ -26,7 +26,7 @@ pub fn print_function<O: OpText, T: TypeText, A: Serialize>(
 
 /// The type table at the head of a function: all composite types, each printed once.
 struct TypeTable {
-    /// The row number of each type, by the type's text without row numbers.
+    /// The row number of each type. The key is the type's full text, without row numbers.
     rows: BTreeMap<String, usize>,
     /// The text of each row, by row number. A row may refer to earlier rows.
     row_texts: Vec<String>,
@@ -74,7 +74,7 @@ struct Printer<'a, O, T> {
 }
 
 /// A piece of text that remains to be printed.
-enum Piece {
+enum PendingPiece {
     Op(Op),
     Arguments(Block),
     CloseRegion,
@@ -108,7 +108,7 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
         }
     }
 
-    /// The text of a value's type, with row numbers of the type table.
+    /// Returns the text of a value's type, with row numbers of the type table.
     fn type_text(&self, value: Value) -> String {
         self.types.with_row_numbers(&self.body.ty(value).print())
     }
@@ -117,7 +117,8 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
         values.iter().map(|value| self.type_text(*value)).collect::<Vec<_>>().join(", ")
     }
 
-    /// Ends a line with the location, an opening brace (empty for none), and the source line as a comment.
+    /// Ends a line with the location, the opening brace `brace`, and the source line as a comment. `brace` is empty if no region
+    /// follows.
     fn end_line(&mut self, loc: Loc, brace: &str) {
         if self.locations == Locations::Named {
             self.out.push_str(&format!(" {loc}"));
@@ -137,35 +138,35 @@ impl<O: OpText, T: TypeText> Printer<'_, O, T> {
     /// Prints the ops of a block and of its nested regions. The stack is explicit because the input decides the nesting depth.
     fn print_block(&mut self, block: Block) {
         self.depth = 1;
-        let ops = |block: Block| self.body.blocks[block].ops.iter().rev().map(|op| Piece::Op(*op));
-        let mut stack: Vec<Piece> = ops(block).collect();
+        let ops = |block: Block| self.body.blocks[block].ops.iter().rev().map(|op| PendingPiece::Op(*op));
+        let mut stack: Vec<PendingPiece> = ops(block).collect();
         while let Some(piece) = stack.pop() {
             match piece {
-                Piece::CloseRegion | Piece::NextRegion => {
+                PendingPiece::CloseRegion | PendingPiece::NextRegion => {
                     self.depth -= 1;
                     self.indent();
                     self.out.push('}');
-                    if matches!(piece, Piece::NextRegion) {
+                    if matches!(piece, PendingPiece::NextRegion) {
                         self.out.push_str(" {");
                         self.depth += 1;
                     }
                     self.out.push('\n');
                 }
-                Piece::Arguments(block) => {
+                PendingPiece::Arguments(block) => {
                     self.indent();
                     let args: Vec<String> =
                         self.body.blocks[block].args.iter().map(|arg| format!("{arg}: {}", self.type_text(*arg))).collect();
                     self.out.push_str(&format!("({})\n", args.join(", ")));
                 }
-                Piece::Op(op) => {
+                PendingPiece::Op(op) => {
                     self.print_op(op);
                     let regions = self.body.ops[op].kind.regions();
                     for (i, region) in regions.iter().enumerate().rev() {
-                        stack.push(if i + 1 == regions.len() { Piece::CloseRegion } else { Piece::NextRegion });
+                        stack.push(if i + 1 == regions.len() { PendingPiece::CloseRegion } else { PendingPiece::NextRegion });
                         let block = self.body.block_of(*region);
                         stack.extend(ops(block));
                         if !self.body.blocks[block].args.is_empty() {
-                            stack.push(Piece::Arguments(block));
+                            stack.push(PendingPiece::Arguments(block));
                         }
                     }
                 }

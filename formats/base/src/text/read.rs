@@ -23,7 +23,7 @@ const MAX_TYPE_LENGTH: usize = 4096;
 pub struct Reader<'t> {
     text: &'t str,
     /// The byte position of the cursor.
-    at: usize,
+    offset: usize,
     source: Source<'t>,
     /// The number of open brackets and nested values.
     depth: u32,
@@ -31,12 +31,13 @@ pub struct Reader<'t> {
     counted_to: (usize, u32),
     /// The id of each value, by its name without `%`.
     values: BTreeMap<&'t str, u32>,
-    /// The rows of the function's type table, expanded.
+    /// The rows of the function's type table. Row numbers in a row are replaced by the text of the row.
     types: Vec<String>,
-    /// The number of regions of the function so far, and so the id of the next one. The braces after an op contain its regions.
+    /// The number of regions of the function so far, which is the id of the next region. The braces after an op contain its
+    /// regions.
     pub(super) regions: u32,
-    /// The variant names of the enclosing enums whose own variant name the text omits ([`TRANSPARENT`]). A name of an enclosing
-    /// enum is also valid at the cursor, so an error message lists it.
+    /// The variant names of the enclosing enums whose current variant is in [`TRANSPARENT`]. The text omits the name of this
+    /// variant. At the cursor, the other names of an enclosing enum are also valid, so an error message lists these names.
     outer_variants: Vec<&'static str>,
 }
 
@@ -44,37 +45,37 @@ impl<'t> Reader<'t> {
     pub fn new(source: Source<'t>) -> Self {
         let counted_to = (0, source.first_line);
         let (values, types) = (BTreeMap::new(), Vec::new());
-        Reader { text: source.text, at: 0, source, depth: 0, counted_to, values, types, regions: 0, outer_variants: Vec::new() }
+        Reader { text: source.text, offset: 0, source, depth: 0, counted_to, values, types, regions: 0, outer_variants: Vec::new() }
     }
 
-    /// The line number of the cursor, if the source uses lines as locations.
+    /// Returns the line number of the cursor, or `None` if the source does not use lines as locations.
     pub(super) fn line_as_location(&mut self) -> Option<u32> {
         if !self.source.by_line {
             return None;
         }
-        self.skip();
-        let (from, line) = if self.counted_to.0 <= self.at { self.counted_to } else { (0, self.source.first_line) };
-        self.counted_to = (self.at, line + self.text[from..self.at].matches('\n').count() as u32);
+        self.skip_blanks();
+        let (from, line) = if self.counted_to.0 <= self.offset { self.counted_to } else { (0, self.source.first_line) };
+        self.counted_to = (self.offset, line + self.text[from..self.offset].matches('\n').count() as u32);
         Some(self.counted_to.1)
     }
 
     /// Moves the cursor past white space and `//` comments.
-    pub fn skip(&mut self) {
+    pub fn skip_blanks(&mut self) {
         loop {
-            let rest = &self.text[self.at..];
+            let rest = &self.text[self.offset..];
             let blank = rest.len() - rest.trim_start().len();
-            self.at += blank;
-            if !self.text[self.at..].starts_with("//") {
+            self.offset += blank;
+            if !self.text[self.offset..].starts_with("//") {
                 return;
             }
-            let rest = &self.text[self.at..];
-            self.at += rest.find('\n').unwrap_or(rest.len());
+            let rest = &self.text[self.offset..];
+            self.offset += rest.find('\n').unwrap_or(rest.len());
         }
     }
-    /// The text from the next token on.
+    /// Returns the text from the next token to the end.
     pub fn rest(&mut self) -> &'t str {
-        self.skip();
-        &self.text[self.at..]
+        self.skip_blanks();
+        &self.text[self.offset..]
     }
     /// Returns whether only white space and comments follow.
     pub fn at_end(&mut self) -> bool {
@@ -84,27 +85,27 @@ impl<'t> Reader<'t> {
     pub fn peek(&mut self, token: &str) -> bool {
         self.rest().starts_with(token)
     }
-    /// Moves the cursor past `token`, if the text continues with it. Returns whether it does.
-    pub fn eat(&mut self, token: &str) -> bool {
+    /// Moves the cursor past `token` if the text continues with `token`. Returns whether the cursor moved.
+    pub fn accept(&mut self, token: &str) -> bool {
         let found = self.peek(token);
         if found {
-            self.at += token.len();
+            self.offset += token.len();
         }
         found
     }
     /// Moves the cursor past `token`, or returns an error if the text continues with another token.
     pub fn expect(&mut self, token: &str) -> Result<(), Box<Diagnostic>> {
-        if self.eat(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
+        if self.accept(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
     }
-    /// Reads a word of letters, digits, `_`, `.` and `$`. It may be empty.
-    pub fn word(&mut self) -> &'t str {
+    /// Reads a word of letters, digits, `_`, `.` and `$`. The word is empty if the next character is a different one.
+    pub fn read_word(&mut self) -> &'t str {
         let rest = self.rest();
         let end = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '$'))).unwrap_or(rest.len());
-        self.at += end;
+        self.offset += end;
         &rest[..end]
     }
     /// Reads up to the end of the line, or to the first of `stops` outside brackets. Returns the text without surrounding spaces.
-    pub fn until(&mut self, stops: &[char]) -> &'t str {
+    pub fn read_until(&mut self, stops: &[char]) -> &'t str {
         let rest = self.rest();
         let mut depth = 0;
         let mut end = rest.len();
@@ -120,16 +121,16 @@ impl<'t> Reader<'t> {
                 break;
             }
         }
-        self.at += end;
+        self.offset += end;
         rest[..end].trim()
     }
     /// Returns an error at the cursor.
     pub fn error(&mut self, message: impl Into<String>) -> Box<Diagnostic> {
-        self.skip();
-        let before = &self.text[..self.at];
+        self.skip_blanks();
+        let before = &self.text[..self.offset];
         let start = before.rfind('\n').map_or(0, |i| i + 1);
         let excerpt = self.text[start..].lines().next().unwrap_or_default().to_string();
-        let column = self.text[start..self.at].chars().count() as u32 + 1;
+        let column = self.text[start..self.offset].chars().count() as u32 + 1;
         let line = self.source.first_line + before.matches('\n').count() as u32;
         Diagnostic::invalid("TXT001", message).at(Place::Text { file: self.source.name.into(), line, column, excerpt })
     }
@@ -139,10 +140,10 @@ impl<'t> Reader<'t> {
         T::deserialize(&mut *self).map_err(|Error(message)| self.error(message))
     }
 
-    /// Reads `%name`, and records that the name stands for the value with id `number`.
+    /// Reads `%name`, and records that the name refers to the value with id `number`.
     pub fn define(&mut self, number: u32) -> Result<(), Box<Diagnostic>> {
         self.expect("%")?;
-        let name = self.word();
+        let name = self.read_word();
         if name.is_empty() {
             return Err(self.error("expected the name of a value"));
         }
@@ -151,17 +152,17 @@ impl<'t> Reader<'t> {
             Some(_) => Err(self.error(format!("%{name} is defined twice"))),
         }
     }
-    /// The position of the next token, for [`Self::define_at`] and [`Self::at_position`].
+    /// Returns the position of the next token, for [`Self::define_at`] and [`Self::at_position`].
     pub(super) fn position(&mut self) -> usize {
-        self.skip();
-        self.at
+        self.skip_blanks();
+        self.offset
     }
-    /// As [`Self::define`], for a name at an earlier position. The parser defines the names of results after it reads the operands,
-    /// so an op cannot use its own results.
+    /// Does the same as [`Self::define`] for a name at an earlier position. The parser defines the names of results after it reads
+    /// the operands, so an op cannot use its own results.
     pub(super) fn define_at(&mut self, position: usize, number: u32) -> Result<(), Box<Diagnostic>> {
-        let saved = std::mem::replace(&mut self.at, position);
+        let saved = std::mem::replace(&mut self.offset, position);
         self.define(number)?;
-        self.at = saved;
+        self.offset = saved;
         Ok(())
     }
     /// Clears the tables of the previous function.
@@ -172,9 +173,9 @@ impl<'t> Reader<'t> {
     }
     /// Calls `read` with the cursor at an earlier position, then restores the cursor.
     pub(super) fn at_position<T>(&mut self, position: usize, read: impl FnOnce(&mut Self) -> T) -> T {
-        let saved = std::mem::replace(&mut self.at, position);
+        let saved = std::mem::replace(&mut self.offset, position);
         let value = read(self);
-        self.at = saved;
+        self.offset = saved;
         value
     }
     /// Reads a row of the type table. The cursor is after `type !`.
@@ -184,14 +185,14 @@ impl<'t> Reader<'t> {
             return Err(self.error(format!("the types are numbered in order, and the next is !{}", self.types.len())));
         }
         self.expect("=")?;
-        let text = self.until(&[]);
+        let text = self.read_until(&[]);
         // A comment may follow the type.
         let text = text.split("//").next().unwrap_or(text).trim();
         let expanded = self.expand_type(text)?;
         self.types.push(expanded);
         Ok(())
     }
-    /// Replaces each `!N` in a type by row N of the type table.
+    /// Returns the text of a type, with each `!N` replaced by row N of the type table.
     pub(super) fn expand_type(&mut self, text: &str) -> Result<String, Box<Diagnostic>> {
         let mut pieces = text.split('!');
         let mut out = pieces.next().unwrap_or_default().to_string();
@@ -215,7 +216,7 @@ impl<'t> Reader<'t> {
         Err(Error(message.into()))
     }
     fn expect_token(&mut self, token: &str) -> Result<(), Error> {
-        if self.eat(token) { Ok(()) } else { self.fail(format!("expected '{token}'")) }
+        if self.accept(token) { Ok(()) } else { self.fail(format!("expected '{token}'")) }
     }
     /// Reads the digits of an integer, with an optional minus.
     fn integer_text(&mut self) -> Result<&'t str, Error> {
@@ -224,7 +225,7 @@ impl<'t> Reader<'t> {
         if end == 0 {
             return self.fail("expected a number");
         }
-        self.at += end;
+        self.offset += end;
         Ok(&rest[..end])
     }
     fn parse_number<T: std::str::FromStr>(&mut self) -> Result<T, Error> {
@@ -235,11 +236,11 @@ impl<'t> Reader<'t> {
     fn quoted_string(&mut self) -> Result<String, Error> {
         self.expect_token("\"")?;
         let mut out = String::new();
-        let mut chars = self.text[self.at..].char_indices();
+        let mut chars = self.text[self.offset..].char_indices();
         while let Some((i, c)) = chars.next() {
             match c {
                 '"' => {
-                    self.at += i + 1;
+                    self.offset += i + 1;
                     return Ok(out);
                 }
                 '\\' => match chars.next().map(|(_, c)| c) {
@@ -289,7 +290,7 @@ impl<'t> Reader<'t> {
         read: impl FnOnce(&mut Fields<'_, 't>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         // `name` abbreviates `name()`.
-        let open = self.eat("(");
+        let open = self.accept("(");
         self.read_nested(|reader| {
             let value = read(&mut Fields { reader, fields, open, state: FieldState::First, seen: Vec::new(), missing: None })?;
             if open {
@@ -320,7 +321,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         self.fail("the text form is not self-describing")
     }
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.word() {
+        match self.read_word() {
             "true" => visitor.visit_bool(true),
             "false" => visitor.visit_bool(false),
             _ => self.fail("expected 'true' or 'false'"),
@@ -348,12 +349,12 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
     }
     fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         self.expect_token("0x")?;
-        let rest = &self.text[self.at..];
+        let rest = &self.text[self.offset..];
         let end = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
         if !end.is_multiple_of(2) {
             return self.fail("a byte has two hexadecimal digits");
         }
-        self.at += end;
+        self.offset += end;
         let byte = |i: usize| u8::from_str_radix(&rest[i..i + 2], 16).expect("two hexadecimal digits");
         visitor.visit_byte_buf((0..end).step_by(2).map(byte).collect())
     }
@@ -361,7 +362,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         let rest = self.rest();
         let is_none = rest.starts_with('_') && !rest[1..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
         if is_none {
-            self.at += 1;
+            self.offset += 1;
             return visitor.visit_none();
         }
         visitor.visit_some(self)
@@ -378,7 +379,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         match name {
             "Value" => {
                 self.expect_token("%")?;
-                let name = self.word();
+                let name = self.read_word();
                 match self.values.get(name) {
                     Some(number) => visitor.visit_newtype_struct(IntoDeserializer::<Error>::into_deserializer(*number)),
                     None => self.fail(format!("%{name} is not defined")),
@@ -430,13 +431,13 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let start = self.at;
-        let word = self.word();
+        let start = self.offset;
+        let word = self.read_word();
         let mut accepted = std::mem::take(&mut self.outer_variants);
         if let Some(variant) = variants.iter().find(|variant| **variant == word) {
             return self.read_nested(|reader| visitor.visit_enum(Variant { reader, name: variant }));
         }
-        self.at = start;
+        self.offset = start;
         accepted.extend(variants.iter().filter(|variant| !TRANSPARENT.contains(variant)));
         if let Some(transparent) = variants.iter().find(|variant| TRANSPARENT.contains(variant)) {
             self.outer_variants = accepted;
@@ -448,7 +449,7 @@ impl<'de> de::Deserializer<'de> for &mut Reader<'_> {
         })
     }
     fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_str(self.word())
+        visitor.visit_str(self.read_word())
     }
     fn deserialize_ignored_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Error> {
         self.fail("unknown field")

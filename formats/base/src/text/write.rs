@@ -49,7 +49,7 @@ impl ser::Error for Error {
 struct Items<'a> {
     out: &'a mut Writer,
     close: &'static str,
-    /// Whether no item was written.
+    /// Whether no item was written so far.
     first: bool,
 }
 
@@ -324,7 +324,7 @@ mod tests {
         flag: bool,
     }
 
-    /// A field list omits `false` and empty lists, but not if they are the value of a `Some`.
+    /// A field list omits `false` and empty lists. `Some(false)` and a `Some` of an empty list are not omitted.
     #[test]
     fn some_values_are_written_even_if_they_are_false_or_empty() {
         let explicit = Fields { choice: Some(false), list: Some(Vec::new()), flag: false };

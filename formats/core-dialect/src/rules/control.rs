@@ -1,6 +1,6 @@
 //! Rules for regions, terminators, and the values that terminators forward.
 
-use super::{CoreDialectOp, CoreDialectType, CoreType, OpParents, Rule, describe_op, require};
+use super::{CoreDialectOp, CoreDialectType, CoreType, OpParents, RuleResult, describe_op, require};
 use crate::core_ops::Core;
 use base::ir::{Op as OpId, Region};
 use base::{Body, Loc, Value};
@@ -40,7 +40,7 @@ fn is_allowed_in_combiner(kind: &impl CoreDialectOp) -> bool {
 
 impl<O: CoreDialectOp, T: CoreDialectType> RegionRules<'_, O, T> {
     /// Checks that a region is one block that ends in a terminator.
-    fn check_terminated(&self, region: Region) -> Rule {
+    fn check_terminated(&self, region: Region) -> RuleResult {
         let is_terminated = match self.body.regions[region].blocks[..] {
             [block] => self.body.terminator(block).is_some(),
             _ => false,
@@ -54,7 +54,7 @@ impl<O: CoreDialectOp, T: CoreDialectType> RegionRules<'_, O, T> {
     }
 
     /// Checks that control flow can forward the values `from` to the values `to`. `what` describes the values `from` in a message.
-    fn check_forwarding(&self, what: &str, from: &[Value], to: &[Value]) -> Rule {
+    fn check_forwarding(&self, what: &str, from: &[Value], to: &[Value]) -> RuleResult {
         let fit = from.len() == to.len() && self.types(from).iter().zip(self.types(to)).all(|(from, to)| from.fits(to));
         require(fit, || format!("{what} have types or a number that do not fit"))?;
         let views = self.types(to).iter().any(|ty| matches!(ty.core_type(), CoreType::MemRef(_) | CoreType::View(_)));
@@ -67,7 +67,7 @@ impl<O: CoreDialectOp, T: CoreDialectType> RegionRules<'_, O, T> {
     }
 
     /// Checks the arguments of an op's regions.
-    fn check_arguments(&self, op: OpId) -> Rule {
+    fn check_arguments(&self, op: OpId) -> RuleResult {
         let node = &self.body.ops[op];
         match node.kind.core() {
             Some(Core::If { then, otherwise, .. }) => {
@@ -91,7 +91,7 @@ impl<O: CoreDialectOp, T: CoreDialectType> RegionRules<'_, O, T> {
     }
 
     /// Checks the arguments of the body of a reduction or scan: two scalars for each operand.
-    fn check_combiner_arguments(&self, operands: &[Value], args: &[Value]) -> Rule {
+    fn check_combiner_arguments(&self, operands: &[Value], args: &[Value]) -> RuleResult {
         let core_type = |value: &Value| self.body.ty(*value).core_type();
         let is_element = |arg: &Value, operand: &Value| match core_type(operand) {
             CoreType::Tile { elem, .. } => core_type(arg) == CoreType::Tile { elem, shape: &[] },
@@ -103,7 +103,7 @@ impl<O: CoreDialectOp, T: CoreDialectType> RegionRules<'_, O, T> {
     }
 
     /// Checks that a terminator has a target, and that the target can receive its values.
-    fn check_terminator(&self, op: OpId) -> Rule {
+    fn check_terminator(&self, op: OpId) -> RuleResult {
         let body = self.body;
         let target = self.parents.target[op.0 as usize];
         let results = |target: OpId| &body.ops[target].results[..];

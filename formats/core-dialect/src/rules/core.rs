@@ -4,7 +4,7 @@ use super::elements::{
     is_float, is_ieee_rounding, is_ptr, space_of, supports_binary, supports_convert, supports_ftz, supports_unary,
 };
 use super::types::is_permutation;
-use super::{CoreDialectType, CoreType, OpContext, Rule, require};
+use super::{CoreDialectType, CoreType, OpContext, RuleResult, require};
 use crate::core_ops::{Core, Fact};
 use crate::tile::{Dense, Elem, MAX_ALIGNMENT, Space, element_count};
 use base::Value;
@@ -19,7 +19,7 @@ fn wrong_element_type() -> String {
 
 impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
     /// Checks the operand and result types of a core op.
-    pub fn check_core(&self, core: &Core) -> Rule {
+    pub fn check_core(&self, core: &Core) -> RuleResult {
         match core {
             Core::Constant { .. }
             | Core::Unary { .. }
@@ -91,7 +91,7 @@ impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
     }
 
     /// Checks the element-wise ops and constants.
-    fn check_elementwise(&self, core: &Core) -> Rule {
+    fn check_elementwise(&self, core: &Core) -> RuleResult {
         let (elem, shape) = self.result_tile()?;
         let result = CoreType::Tile { elem, shape };
         match core {
@@ -111,8 +111,8 @@ impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
             }
             Core::Binary { kind: Binary::PowI, lhs, rhs } => {
                 self.check_types(&[*lhs], result)?;
-                let (exponent, other) = self.scalar_tile(*rhs)?;
-                require(is_float(elem) && exponent.is_int() && other == shape, wrong_element_type)
+                let (exponent, operand_shape) = self.scalar_tile(*rhs)?;
+                require(is_float(elem) && exponent.is_int() && operand_shape == shape, wrong_element_type)
             }
             Core::Binary { kind, lhs, rhs } => {
                 self.check_types(&[*lhs, *rhs], result)?;
@@ -124,37 +124,39 @@ impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
             }
             Core::Compare { kind, lhs, rhs } => {
                 self.check_types(&[*rhs], self.core_type(*lhs))?;
-                let (compared, other) = self.scalar_tile(*lhs)?;
+                let (compared, operand_shape) = self.scalar_tile(*lhs)?;
                 let family_fits = matches!(kind, Compare::Float { .. }) == compared.is_float();
-                require(family_fits && other == shape && elem == Elem::Scalar(Scalar::I1), wrong_element_type)
+                require(family_fits && operand_shape == shape && elem == Elem::Scalar(Scalar::I1), wrong_element_type)
             }
             Core::Convert { kind, x } => {
-                let (from, other) = self.scalar_tile(*x)?;
+                let (from, operand_shape) = self.scalar_tile(*x)?;
                 let to = elem.scalar().ok_or_else(wrong_element_type)?;
-                require(other == shape && supports_convert(*kind, from, to), wrong_element_type)
+                require(operand_shape == shape && supports_convert(*kind, from, to), wrong_element_type)
             }
             Core::Select { cond, yes, no } => {
-                let (flag, other) = self.scalar_tile(*cond)?;
-                require(flag == Scalar::I1 && other == shape, || "the condition holds i1 in the shape of the result".into())?;
+                let (flag, operand_shape) = self.scalar_tile(*cond)?;
+                require(flag == Scalar::I1 && operand_shape == shape, || {
+                    "the condition holds i1 in the shape of the result".into()
+                })?;
                 let fit = [yes, no].iter().all(|value| self.core_type(**value).fits(result));
                 require(fit, || "both choices have the type of the result".into())
             }
             Core::IntToPtr { x } => {
-                let (from, other) = self.scalar_tile(*x)?;
-                require(from == Scalar::I64 && is_ptr(elem) && other == shape, wrong_element_type)
+                let (from, operand_shape) = self.scalar_tile(*x)?;
+                require(from == Scalar::I64 && is_ptr(elem) && operand_shape == shape, wrong_element_type)
             }
             Core::PtrToInt { x } => {
-                let (from, other) = self.tile(*x)?;
-                require(is_ptr(from) && elem == Elem::Scalar(Scalar::I64) && other == shape, wrong_element_type)
+                let (from, operand_shape) = self.tile(*x)?;
+                require(is_ptr(from) && elem == Elem::Scalar(Scalar::I64) && operand_shape == shape, wrong_element_type)
             }
             Core::PtrCast { x } => {
-                let (from, other) = self.tile(*x)?;
-                require(space_of(from).is_some() && space_of(from) == space_of(elem) && other == shape, wrong_element_type)
+                let (from, operand_shape) = self.tile(*x)?;
+                require(space_of(from).is_some() && space_of(from) == space_of(elem) && operand_shape == shape, wrong_element_type)
             }
             Core::Offset { ptr, offset } => {
                 self.check_types(&[*ptr], result)?;
-                let (distance, other) = self.scalar_tile(*offset)?;
-                require(is_ptr(elem) && distance.is_int() && other == shape, wrong_element_type)
+                let (distance, operand_shape) = self.scalar_tile(*offset)?;
+                require(is_ptr(elem) && distance.is_int() && operand_shape == shape, wrong_element_type)
             }
             Core::Assume { value, fact } => {
                 self.check_types(&[*value], result)?;
@@ -165,7 +167,7 @@ impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
     }
 
     /// Checks that the fact of an `assume` is possible for a value of this type.
-    fn check_fact(&self, fact: &Fact, elem: Elem, shape: &[u32]) -> Rule {
+    fn check_fact(&self, fact: &Fact, elem: Elem, shape: &[u32]) -> RuleResult {
         let is_int = elem.scalar().is_some_and(Scalar::is_int);
         let fits = match fact {
             Fact::DivBy { divisor, every, along } => {
@@ -189,7 +191,7 @@ impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
     }
 
     /// Checks the ops that rearrange elements without changing them, and `iota`.
-    fn check_rearranged(&self, core: &Core) -> Rule {
+    fn check_rearranged(&self, core: &Core) -> RuleResult {
         match core {
             Core::Iota {} => self.result_tile().and_then(|(elem, shape)| {
                 let holds_indices =
@@ -221,24 +223,24 @@ impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
                 self.check_scalar_ints(indices)
             }),
             Core::Reinterpret { x } => self.scalar_tile(*x).and_then(|(from, shape)| {
-                let (elem, other) = self.result_tile()?;
+                let (elem, result_shape) = self.result_tile()?;
                 let bits = |scalar: Scalar, shape: &[u32]| u64::from(scalar.bits()) * element_count(shape) as u64;
-                let fits = elem.scalar().is_some_and(|to| bits(to, other) == bits(from, shape));
-                require(fits && shape.len() == 1 && other.len() == 1, || "both have one dimension and as many bytes".into())
+                let fits = elem.scalar().is_some_and(|to| bits(to, result_shape) == bits(from, shape));
+                require(fits && shape.len() == 1 && result_shape.len() == 1, || "both have one dimension and as many bytes".into())
             }),
             other => unreachable!("'{}' moves no elements", other.mnemonic()),
         }
     }
 
     /// Checks that the result has the elements of `x`, and that the shapes of operand and result satisfy `fits`.
-    fn check_reshaped(&self, x: Value, fits: impl Fn(&[u32], &[u32]) -> bool) -> Rule {
+    fn check_reshaped(&self, x: Value, fits: impl Fn(&[u32], &[u32]) -> bool) -> RuleResult {
         let (from, shape) = self.tile(x)?;
-        let (to, other) = self.result_tile()?;
-        require(from == to && fits(shape, other), || "the shapes or elements of operand and result do not fit".into())
+        let (to, result_shape) = self.result_tile()?;
+        require(from == to && fits(shape, result_shape), || "the shapes or elements of operand and result do not fit".into())
     }
 
     /// Checks that the extents of both operands add up to the result along `dim`, and are equal to it along other dimensions.
-    fn check_cat(&self, lhs: Value, rhs: Value, dim: usize) -> Rule {
+    fn check_cat(&self, lhs: Value, rhs: Value, dim: usize) -> RuleResult {
         let (elem, shape) = self.result_tile()?;
         let ((left_elem, left), (right_elem, right)) = (self.tile(lhs)?, self.tile(rhs)?);
         let fits = left.len() == shape.len()
@@ -251,7 +253,7 @@ impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
     }
 
     /// Checks the ops that query the grid, and the ops that create or query memory objects and views.
-    fn check_object(&self, core: &Core) -> Rule {
+    fn check_object(&self, core: &Core) -> RuleResult {
         match core {
             Core::BlockId { axis } | Core::BlockCount { axis } => {
                 require(*axis < 3, || "the grid has three axes".into())?;
@@ -306,7 +308,7 @@ impl<O: Operation, T: CoreDialectType> OpContext<'_, O, T> {
     }
 
     /// Checks that the op returns `rank` integers, one for each dimension.
-    fn check_extent_results(&self, rank: usize) -> Rule {
+    fn check_extent_results(&self, rank: usize) -> RuleResult {
         require(self.op.results.len() == rank, || format!("it has {rank} results, one a dimension"))?;
         self.check_scalar_ints(&self.op.results)
     }

@@ -30,8 +30,8 @@ pub(super) fn is_f32(elem: Elem) -> bool {
     elem == Elem::Scalar(Scalar::F32)
 }
 
-/// Returns whether an operation on an element type may have this value of `ftz` (flush subnormal numbers to zero). Only f32
-/// supports `ftz`.
+/// Returns whether an operation on an element type may have this value of `ftz` (flush subnormal numbers to zero). Only operations
+/// on f32 may have the value true.
 pub(super) fn supports_ftz(ftz: bool, elem: Elem) -> bool {
     !ftz || is_f32(elem)
 }

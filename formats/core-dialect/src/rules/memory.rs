@@ -1,6 +1,6 @@
 //! Rules for memory accesses and MMAs that all formats share.
 
-use super::{CoreDialectType, CoreType, OpContext, Rule, require};
+use super::{CoreDialectType, CoreType, OpContext, RuleResult, require};
 use crate::memory::{AtomicMode, MemoryOrdering, MulticastReduction, Order};
 use crate::tile::{Elem, View, ViewKind};
 use base::Value;
@@ -42,14 +42,14 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
     }
 
     /// Checks the mask of an access through pointers.
-    pub fn check_mask(&self, mask: Option<Value>, ptr: Value) -> Rule {
+    pub fn check_mask(&self, mask: Option<Value>, ptr: Value) -> RuleResult {
         let Some(mask) = mask else { return Ok(()) };
         let (scalar, shape) = self.scalar_tile(mask)?;
         require(scalar == Scalar::I1 && shape == self.tile(ptr)?.1, || "the mask holds i1 in the shape of the pointers".into())
     }
 
     /// Checks the memory ordering, scope and token of an access.
-    pub fn check_order(&self, order: Order, token: Option<Value>, allowed: &[MemoryOrdering]) -> Rule {
+    pub fn check_order(&self, order: Order, token: Option<Value>, allowed: &[MemoryOrdering]) -> RuleResult {
         self.check_tokens(token)?;
         require(allowed.contains(&order.semantics), || "the access does not support this ordering".into())?;
         let weak = order.semantics == MemoryOrdering::Weak;
@@ -57,7 +57,14 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
     }
 
     /// Checks a load through pointers.
-    pub fn check_load(&self, ptr: Value, mask: Option<Value>, other: Option<Value>, order: Order, token: Option<Value>) -> Rule {
+    pub fn check_load(
+        &self,
+        ptr: Value,
+        mask: Option<Value>,
+        other: Option<Value>,
+        order: Order,
+        token: Option<Value>,
+    ) -> RuleResult {
         let result = self.pointee_tile(ptr)?;
         self.check_mask(mask, ptr)?;
         other.iter().try_for_each(|other| self.check_types(&[*other], result))?;
@@ -66,7 +73,7 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
     }
 
     /// Checks a store through pointers.
-    pub fn check_store(&self, ptr: Value, value: Value, mask: Option<Value>, order: Order, token: Option<Value>) -> Rule {
+    pub fn check_store(&self, ptr: Value, value: Value, mask: Option<Value>, order: Order, token: Option<Value>) -> RuleResult {
         self.check_types(&[value], self.pointee_tile(ptr)?)?;
         self.check_mask(mask, ptr)?;
         self.check_order(order, token, &STORE_ORDERINGS)?;
@@ -83,7 +90,7 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
         mask: Option<Value>,
         order: Order,
         token: Option<Value>,
-    ) -> Rule {
+    ) -> RuleResult {
         let result = self.pointee_tile(ptr)?;
         self.check_types(values, result)?;
         self.check_mask(mask, ptr)?;
@@ -107,7 +114,7 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
         in_bounds: &[bool],
         order: Order,
         token: Option<Value>,
-    ) -> Rule {
+    ) -> RuleResult {
         let view = self.accessed_view(view, index, in_bounds)?;
         self.check_types(&[tile], CoreType::of_view(view))?;
         self.check_order(order, token, &ATOMIC_ORDERINGS)?;
@@ -129,7 +136,7 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
         reduction: Option<MulticastReduction>,
         order: Order,
         token: Option<Value>,
-    ) -> Rule {
+    ) -> RuleResult {
         let view = self.accessed_view(view, index, in_bounds)?;
         let tile = CoreType::of_view(view);
         self.check_types(stored.as_slice(), tile)?;
@@ -147,8 +154,9 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
         }
     }
 
-    /// Checks that the operands' shapes form an MMA with the accumulator, and that the result has the accumulator's type.
-    pub fn check_mma(&self, lhs: &[u32], rhs: &[u32], acc: Value) -> Rule {
+    /// Checks that the shapes `lhs` and `rhs` of the operands form an MMA with the accumulator `acc`. The result must have the type
+    /// of the accumulator.
+    pub fn check_mma(&self, lhs: &[u32], rhs: &[u32], acc: Value) -> RuleResult {
         let (elem, out) = self.tile(acc)?;
         let rank = out.len();
         let fits = (rank == 2 || rank == 3) && lhs.len() == rank && rhs.len() == rank && {
@@ -161,7 +169,7 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
 
     /// Checks an MMA with a scale for each block of elements along K. Operands of type i8 hold pairs of 4-bit floats, which are
     /// adjacent along K; the low four bits are the first float.
-    pub fn check_scaled_mma(&self, [lhs, rhs]: [Value; 2], acc: Value, [lhs_scale, rhs_scale]: [Value; 2]) -> Rule {
+    pub fn check_scaled_mma(&self, [lhs, rhs]: [Value; 2], acc: Value, [lhs_scale, rhs_scale]: [Value; 2]) -> RuleResult {
         use Scalar::*;
         let [(a, left), (b, right)] = [self.scalar_tile(lhs)?, self.scalar_tile(rhs)?];
         self.check_mma(left, right, acc)?;
@@ -195,7 +203,7 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
 }
 
 /// Checks that there is an MMA with these element types.
-pub fn check_mma_types(a: Scalar, b: Scalar, acc: Scalar) -> Rule {
+pub fn check_mma_types(a: Scalar, b: Scalar, acc: Scalar) -> RuleResult {
     use Scalar::*;
     let exists = a == b
         && match a {
@@ -220,7 +228,7 @@ fn multicast_supports(reduction: Option<MulticastReduction>, is_load: bool, scal
     }
 }
 
-/// Returns whether a type has 32 or 64 bits, except tf32.
+/// Returns whether a type is an integer or float of 32 or 64 bits. TF32, which occupies 32 bits, is excluded.
 fn has_32_or_64_bits(scalar: Scalar) -> bool {
     matches!(scalar, Scalar::I32 | Scalar::I64 | Scalar::F32 | Scalar::F64)
 }

@@ -25,11 +25,11 @@ use base::text::TypeText;
 use base::{Body, Region, Value};
 use numerics::Scalar;
 
-/// The result of checking a rule. The error is the message that describes the violation.
-pub type Rule = Result<(), String>;
+/// The result of checking a rule of the verifier. The error is the message that describes the violation.
+pub type RuleResult = Result<(), String>;
 
 /// Returns the message as an error unless the condition `holds` is true.
-pub fn require(holds: bool, message: impl FnOnce() -> String) -> Rule {
+pub fn require(holds: bool, message: impl FnOnce() -> String) -> RuleResult {
     if holds { Ok(()) } else { Err(message()) }
 }
 
@@ -43,7 +43,7 @@ pub enum CoreType<'a> {
 }
 
 impl<'a> CoreType<'a> {
-    /// The type of a single number.
+    /// The type of a scalar: a tile without dimensions.
     pub fn scalar(scalar: Scalar) -> Self {
         CoreType::Tile { elem: Elem::Scalar(scalar), shape: &[] }
     }
@@ -79,13 +79,13 @@ pub trait CoreDialectOp: Operation {
     /// The core op; `None` for an op that only some formats have.
     fn core(&self) -> Option<&Core>;
     fn core_mut(&mut self) -> Option<&mut Core>;
-    /// Returns whether the op can be dropped if its results are unused, and repeated or moved freely.
+    /// Returns whether a pass can move or repeat the op freely, and remove it if nothing uses its results.
     fn is_pure(&self) -> bool;
     /// The operands and the body of a reduction or scan; `None` for other ops.
     fn combination(&self) -> Option<(&[Value], Region)>;
 }
 
-/// An op, and the body and globals that its rules look up.
+/// An op under check, with the function body and the globals of the module to which the op refers.
 pub struct OpContext<'a, O, T> {
     pub body: &'a Body<O, T>,
     pub globals: &'a [Global],
@@ -97,7 +97,7 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
         self.body.ty(value).core_type()
     }
 
-    /// The result of an op that must have exactly one.
+    /// The only result of the op. The error is the message if the op has no result or several.
     pub fn result(&self) -> Result<Value, String> {
         match self.op.results[..] {
             [result] => Ok(result),
@@ -106,13 +106,13 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
     }
 
     /// Checks that the results have exactly these types.
-    pub fn check_results(&self, types: &[CoreType<'_>]) -> Rule {
+    pub fn check_results(&self, types: &[CoreType<'_>]) -> RuleResult {
         let results = &self.op.results;
         let fit = results.len() == types.len() && results.iter().zip(types).all(|(result, ty)| self.core_type(*result) == *ty);
         require(fit, || "its results have the wrong types".into())
     }
 
-    /// The element type and shape of a tile.
+    /// The element type and shape of a tile. The error is the message if the value is not a tile.
     pub fn tile(&self, value: Value) -> Result<(Elem, &'a [u32]), String> {
         match self.core_type(value) {
             CoreType::Tile { elem, shape } => Ok((elem, shape)),
@@ -120,7 +120,7 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
         }
     }
 
-    /// The element type and shape of a tile of numbers, not of pointers.
+    /// The element type and shape of a tile of numbers. The error is the message for a tile of pointers or another type.
     pub fn scalar_tile(&self, value: Value) -> Result<(Scalar, &'a [u32]), String> {
         let (elem, shape) = self.tile(value)?;
         Ok((elem.scalar().ok_or_else(|| format!("{value} holds pointers"))?, shape))
@@ -132,7 +132,7 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
     }
 
     /// Checks that all values have this type.
-    pub fn check_types(&self, values: &[Value], ty: CoreType<'_>) -> Rule {
+    pub fn check_types(&self, values: &[Value], ty: CoreType<'_>) -> RuleResult {
         match values.iter().find(|value| self.core_type(**value) != ty) {
             Some(value) => Err(format!("{value} has another type than the value it is combined with")),
             None => Ok(()),
@@ -140,7 +140,7 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
     }
 
     /// Checks that all values are scalar integers.
-    pub fn check_scalar_ints(&self, values: &[Value]) -> Rule {
+    pub fn check_scalar_ints(&self, values: &[Value]) -> RuleResult {
         let is_int = |value: &Value| match self.core_type(*value) {
             CoreType::Tile { elem: Elem::Scalar(scalar), shape: [] } => scalar.is_int(),
             _ => false,
@@ -149,7 +149,7 @@ impl<'a, O: Operation, T: CoreDialectType> OpContext<'a, O, T> {
     }
 
     /// Checks that all values are tokens.
-    pub fn check_tokens(&self, values: impl IntoIterator<Item = Value>) -> Rule {
+    pub fn check_tokens(&self, values: impl IntoIterator<Item = Value>) -> RuleResult {
         require(values.into_iter().all(|value| self.core_type(value) == CoreType::Token), || "it is ordered by tokens".into())
     }
 }

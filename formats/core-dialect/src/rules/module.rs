@@ -1,7 +1,7 @@
 //! Rules for modules: names of globals and functions, the data of globals, clusters that share tile blocks, and cluster launch
 //! control.
 
-use super::{CoreDialectOp, Rule, require};
+use super::{CoreDialectOp, RuleResult, require};
 use crate::core_ops::{CLUSTER_SIZES, Core};
 use crate::persistent_loops::is_clc_loop;
 use crate::tile::{Dense, Global, MAX_ALIGNMENT};
@@ -9,7 +9,7 @@ use base::{Block, Body, Value};
 use std::collections::BTreeSet;
 
 /// Checks that names are unique, and that each global's data and alignment are valid.
-pub fn check_names<'a>(globals: &'a [Global], functions: impl Iterator<Item = &'a str>) -> Rule {
+pub fn check_names<'a>(globals: &'a [Global], functions: impl Iterator<Item = &'a str>) -> RuleResult {
     let mut names = BTreeSet::new();
     for name in globals.iter().map(|global| global.name.as_str()).chain(functions) {
         require(names.insert(name), || format!("there are two things called '{name}'"))?;
@@ -18,7 +18,7 @@ pub fn check_names<'a>(globals: &'a [Global], functions: impl Iterator<Item = &'
 }
 
 /// Checks the number of elements and the alignment of a global.
-fn check_global(global: &Global) -> Rule {
+fn check_global(global: &Global) -> RuleResult {
     let count_fits = match &global.value {
         Dense::Splat(_) => true,
         Dense::Elements(elements) => elements.len() as u64 == global.count,
@@ -29,8 +29,9 @@ fn check_global(global: &Global) -> Rule {
     })
 }
 
-/// Checks that a cluster has an allowed number of CTAs, and that no op of a function without a cluster requests a rank.
-pub fn check_cluster<O: CoreDialectOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> Rule {
+/// Checks that a cluster has an allowed number of CTAs (`cluster`). In a function without a cluster (`None`), no op may request the
+/// rank of a CTA.
+pub fn check_cluster<O: CoreDialectOp, T>(body: &Body<O, T>, cluster: Option<u32>) -> RuleResult {
     let [few, many] = CLUSTER_SIZES;
     require(cluster.is_none_or(|ranks| CLUSTER_SIZES.contains(&ranks)), || format!("a cluster has {few} or {many} CTAs"))?;
     let requests_rank = || body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClusterRank {})));
@@ -45,7 +46,7 @@ pub fn uses_clc<O: CoreDialectOp, T>(body: &Body<O, T>) -> bool {
 /// Checks the loops over the tile blocks that a CTA processes under cluster launch control (CLC). Such a loop starts at 0 and steps
 /// by 1 up to the block count. No other loop or condition encloses it. Each of the blocks `outermost` contains at most one CLC
 /// loop. Each `clc_block_id` uses the counter of a CLC loop.
-pub fn check_clc_loops<O: CoreDialectOp, T>(body: &Body<O, T>, outermost: &[Block]) -> Rule {
+pub fn check_clc_loops<O: CoreDialectOp, T>(body: &Body<O, T>, outermost: &[Block]) -> RuleResult {
     let has_clc_ops = body.ops.values().any(|op| matches!(op.kind.core(), Some(Core::ClcBlockCount {} | Core::ClcBlockId { .. })));
     if !has_clc_ops {
         return Ok(());

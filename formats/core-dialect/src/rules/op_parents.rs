@@ -5,11 +5,12 @@ use crate::core_ops::Core;
 use base::ir::Op as OpId;
 use base::{Body, Region};
 
-/// The parents and targets of all ops of a function. Each table is indexed by op id.
+/// The parents and targets of all ops of a function. Each vector is indexed by op id.
 pub struct OpParents {
     /// The op whose region contains the op; `None` at function level.
     pub parent: Vec<Option<OpId>>,
-    /// For `yield` the parent, for `continue` the loop that it continues, for `break` the loop that it leaves.
+    /// For `yield` the parent, for `continue` the loop whose next iteration it starts, for `break` the loop that it leaves. `None`
+    /// for other ops.
     pub target: Vec<Option<OpId>>,
     /// Whether the op is inside the body of a reduction or scan.
     pub in_combiner: Vec<bool>,

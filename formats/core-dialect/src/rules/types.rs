@@ -1,14 +1,14 @@
 //! Rules for well-formed types.
 
-use super::{CoreType, Rule, require};
+use super::{CoreType, RuleResult, require};
 use crate::memory::Padding;
 use crate::tile::{MemRef, View, ViewKind};
 
-/// Maximum elements of a tile or buffer, as in NVIDIA's tileiras.
+/// Maximum elements of a tile or buffer, as in NVIDIA's Tile IR compiler `tileiras`.
 const MAX_ELEMENTS: u64 = 1 << 24;
 
 /// Checks that a type is well formed.
-pub fn check_type(ty: CoreType<'_>) -> Rule {
+pub fn check_type(ty: CoreType<'_>) -> RuleResult {
     match ty {
         CoreType::Tile { shape, .. } => check_extents(shape),
         CoreType::MemRef(memref) => check_memref(memref),
@@ -18,19 +18,19 @@ pub fn check_type(ty: CoreType<'_>) -> Rule {
 }
 
 /// Checks the extents of a tile or buffer.
-pub fn check_extents(shape: &[u32]) -> Rule {
+pub fn check_extents(shape: &[u32]) -> RuleResult {
     require(shape.iter().all(|extent| extent.is_power_of_two()), || "every extent must be a power of two".into())?;
     let count = shape.iter().try_fold(1u64, |count, extent| count.checked_mul(u64::from(*extent)));
     require(count.is_some_and(|count| count <= MAX_ELEMENTS), || format!("a tile has at most {MAX_ELEMENTS} elements"))
 }
 
 /// Checks that a memref has a stride for each extent.
-fn check_memref(memref: &MemRef) -> Rule {
+fn check_memref(memref: &MemRef) -> RuleResult {
     require(memref.sizes.len() == memref.strides.len(), || "sizes and strides differ in number".into())
 }
 
 /// Checks that the parts of a view's type fit each other.
-fn check_view(view: &View) -> Rule {
+fn check_view(view: &View) -> RuleResult {
     check_memref(&view.memref)?;
     check_extents(&view.tile)?;
     let rank = view.tile.len();

@@ -53,7 +53,7 @@ macro_rules! by_word {
     };
 }
 
-/// Applies a function of the bits to each element. Keeps the bits that type `to` has.
+/// Applies a function of the bits to each element. Drops the bits of a result above the width of type `to`.
 fn map_bits<M: Map1>(to: Scalar, f: impl Fn(u64) -> u64, from: Scalar, map: M) -> M::Output {
     by_word!(from, A => map_bits_from::<A, _, _>(to, f, map))
 }

@@ -5,45 +5,46 @@
 
 use super::Rounding;
 
-/// The number `significand * 2^exponent`.
+/// The number `significand * 2^exponent`, with the sign `negative`.
 #[derive(Clone, Copy)]
-struct Exact {
+struct Intermediate {
     negative: bool,
     exponent: i32,
     significand: u128,
 }
 
-/// The position of the highest bit of the operands' significands in an addition. The bits above it hold the carry.
+/// The position of the highest bit of the operands' significands in an addition. The higher bits are free for the carry.
 const SUM_TOP_BIT: u32 = 125;
 
-impl Exact {
+impl Intermediate {
     /// Decodes a finite `f64`.
-    fn decode(x: f64) -> Exact {
+    fn decode(x: f64) -> Intermediate {
         let bits = x.to_bits();
         let (exponent, significand) = match (bits >> 52 & 0x7ff) as i32 {
             0 => (-1074, bits & ((1 << 52) - 1)),
             biased => (biased - 1075, bits & ((1 << 52) - 1) | 1 << 52),
         };
-        Exact { negative: x.is_sign_negative(), exponent, significand: significand.into() }
+        Intermediate { negative: x.is_sign_negative(), exponent, significand: significand.into() }
     }
 
-    /// The same value, with the highest bit of its significand at position `top`.
-    fn with_top_bit_at(self, top: u32) -> Exact {
+    /// Returns the same value, with the highest bit of its significand at position `top`.
+    fn with_top_bit_at(self, top: u32) -> Intermediate {
         let shift = self.significand.leading_zeros() - (127 - top);
-        Exact { significand: self.significand << shift, exponent: self.exponent - shift as i32, ..self }
+        Intermediate { significand: self.significand << shift, exponent: self.exponent - shift as i32, ..self }
     }
 
-    /// The exact product of two numbers whose significands have at most 64 bits.
-    fn product(self, other: Exact) -> Exact {
-        Exact {
+    /// Returns the exact product of two numbers whose significands have at most 64 bits.
+    fn product(self, other: Intermediate) -> Intermediate {
+        Intermediate {
             negative: self.negative != other.negative,
             exponent: self.exponent + other.exponent,
             significand: self.significand * other.significand,
         }
     }
 
-    /// The sum. `None` means that operands with different signs cancel to zero. The sign of this zero depends on the rounding.
-    fn sum(self, other: Exact) -> Option<Exact> {
+    /// Returns the sum, with a sticky lowest bit. Returns `None` if operands with different signs cancel to zero. The sign of this
+    /// zero depends on the rounding.
+    fn sum(self, other: Intermediate) -> Option<Intermediate> {
         match (self.significand, other.significand) {
             (0, 0) => return (self.negative == other.negative).then_some(self),
             (0, _) => return Some(other),
@@ -55,28 +56,28 @@ impl Exact {
         let addend = shift_right_sticky(small.significand, large.exponent.abs_diff(small.exponent));
         let same_sign = a.negative == b.negative;
         let significand = if same_sign { large.significand + addend } else { large.significand - addend };
-        (significand != 0).then_some(Exact { significand, ..large })
+        (significand != 0).then_some(Intermediate { significand, ..large })
     }
 
-    /// The quotient, with a sticky lowest bit.
-    fn quotient(self, other: Exact) -> Exact {
+    /// Returns the quotient, with a sticky lowest bit.
+    fn quotient(self, other: Intermediate) -> Intermediate {
         let (a, b) = (self.with_top_bit_at(127), other.with_top_bit_at(63));
         let sticky = u128::from(!a.significand.is_multiple_of(b.significand));
-        Exact {
+        Intermediate {
             negative: a.negative != b.negative,
             exponent: a.exponent - b.exponent,
             significand: (a.significand / b.significand) | sticky,
         }
     }
 
-    /// The square root of a positive number, with a sticky lowest bit.
-    fn square_root(self) -> Exact {
+    /// Returns the square root of a positive number, with a sticky lowest bit.
+    fn square_root(self) -> Intermediate {
         let top = if self.with_top_bit_at(127).exponent % 2 == 0 { 127 } else { 126 };
         let x = self.with_top_bit_at(top);
         let root = x.significand.isqrt();
         let sticky = u128::from(root * root != x.significand);
-        // The shift adds a lowest bit to the root, which becomes the sticky bit.
-        Exact { negative: false, exponent: x.exponent / 2 - 1, significand: root << 1 | sticky }
+        // The shift adds a lowest bit to the root. This bit is the sticky bit.
+        Intermediate { negative: false, exponent: x.exponent / 2 - 1, significand: root << 1 | sticky }
     }
 
     /// Rounds once to an `f64`.
@@ -108,7 +109,7 @@ impl Exact {
     }
 }
 
-/// Shifts right. The lowest bit becomes the OR of itself and all bits that the shift drops.
+/// Shifts right. The lowest bit of the result is sticky: if the shift drops a bit that is 1, the lowest bit is 1.
 fn shift_right_sticky(value: u128, shift: u32) -> u128 {
     match shift {
         0 => value,
@@ -117,7 +118,7 @@ fn shift_right_sticky(value: u128, shift: u32) -> u128 {
     }
 }
 
-/// The magnitude of a result that exceeds the largest finite number.
+/// Returns the magnitude that replaces a result above the largest finite number.
 fn overflow_result(rounding: Rounding, negative: bool) -> f64 {
     match rounding {
         Rounding::Zero | Rounding::NearestIntToZero => f64::MAX,
@@ -127,8 +128,8 @@ fn overflow_result(rounding: Rounding, negative: bool) -> f64 {
     }
 }
 
-/// Rounds a result of [`Exact::sum`]. `None` is a zero whose sign depends on the rounding.
-fn round_sum(sum: Option<Exact>, rounding: Rounding) -> f64 {
+/// Rounds a result of [`Intermediate::sum`]. `None` is a zero whose sign depends on the rounding.
+fn round_sum(sum: Option<Intermediate>, rounding: Rounding) -> f64 {
     let zero = if rounding == Rounding::NegativeInf { -0.0 } else { 0.0 };
     sum.map_or(zero, |sum| sum.round(rounding))
 }
@@ -138,21 +139,21 @@ fn round_sum(sum: Option<Exact>, rounding: Rounding) -> f64 {
 
 pub(super) fn add(a: f64, b: f64, rounding: Rounding) -> f64 {
     match (a.is_finite(), b.is_finite()) {
-        (true, true) => round_sum(Exact::decode(a).sum(Exact::decode(b)), rounding),
+        (true, true) => round_sum(Intermediate::decode(a).sum(Intermediate::decode(b)), rounding),
         _ => a + b,
     }
 }
 
 pub(super) fn mul(a: f64, b: f64, rounding: Rounding) -> f64 {
     match (a.is_finite(), b.is_finite()) {
-        (true, true) => Exact::decode(a).product(Exact::decode(b)).round(rounding),
+        (true, true) => Intermediate::decode(a).product(Intermediate::decode(b)).round(rounding),
         _ => a * b,
     }
 }
 
 pub(super) fn fma(a: f64, b: f64, c: f64, rounding: Rounding) -> f64 {
     match (a.is_finite() && b.is_finite(), c.is_finite()) {
-        (true, true) => round_sum(Exact::decode(a).product(Exact::decode(b)).sum(Exact::decode(c)), rounding),
+        (true, true) => round_sum(Intermediate::decode(a).product(Intermediate::decode(b)).sum(Intermediate::decode(c)), rounding),
         (true, false) => c,
         _ => a * b + c,
     }
@@ -160,15 +161,15 @@ pub(super) fn fma(a: f64, b: f64, c: f64, rounding: Rounding) -> f64 {
 
 pub(super) fn div(a: f64, b: f64, rounding: Rounding) -> f64 {
     match a.is_finite() && a != 0.0 && b.is_finite() && b != 0.0 {
-        true => Exact::decode(a).quotient(Exact::decode(b)).round(rounding),
+        true => Intermediate::decode(a).quotient(Intermediate::decode(b)).round(rounding),
         false => a / b,
     }
 }
 
 pub(super) fn sqrt(x: f64, rounding: Rounding) -> f64 {
-    if x.is_finite() && x > 0.0 { Exact::decode(x).square_root().round(rounding) } else { x.sqrt() }
+    if x.is_finite() && x > 0.0 { Intermediate::decode(x).square_root().round(rounding) } else { x.sqrt() }
 }
 
 pub(super) fn from_int(value: i128, rounding: Rounding) -> f64 {
-    Exact { negative: value < 0, exponent: 0, significand: value.unsigned_abs() }.round(rounding)
+    Intermediate { negative: value < 0, exponent: 0, significand: value.unsigned_abs() }.round(rounding)
 }

@@ -11,7 +11,8 @@ use crate::Scalar;
 use crate::float::{self, OverflowResult};
 use std::marker::PhantomData;
 
-/// A float type, with its conversions to and from `f64`. Operations are generic over it, so each loop is compiled for one type.
+/// A float type, with its conversions to and from `f64`. Operations are generic over the format, so each loop is compiled for one
+/// type.
 pub(super) trait Format: Copy {
     type Word: Word;
     fn ty(self) -> Scalar;
@@ -24,7 +25,7 @@ pub(super) trait Format: Copy {
     }
 }
 
-/// Returns how a conversion encodes a value beyond the range of a type, as GPUs do: types of at most eight bits saturate.
+/// Returns the encoding of values beyond the range of a type in conversions. As on GPUs, types of at most eight bits saturate.
 pub(super) fn conversion_overflow(ty: Scalar) -> OverflowResult {
     if ty.bits() <= 8 { OverflowResult::Saturate } else { OverflowResult::Ieee }
 }
@@ -98,8 +99,8 @@ impl<const MANTISSA: u32> Format for Half<MANTISSA> {
         let bits = magnitude.to_bits();
         let rounded = (bits + ((1 << (dropped - 1)) - 1) + (bits >> dropped & 1)) >> dropped;
         let normal = rounded.saturating_sub(Self::REBIAS << MANTISSA).min(Self::INFINITY.into()) as u16;
-        // The last mantissa bit of this power of two has the value of the smallest subnormal. Adding the power of two therefore
-        // rounds to a multiple of the smallest subnormal.
+        // The last mantissa bit of this power of two has the value of the smallest subnormal. The addition of the power of two
+        // therefore rounds the magnitude to a multiple of the smallest subnormal.
         let unit_at_2_52 = f64::from_bits((1023 + 52 - (1023 - Self::REBIAS) + 1 - u64::from(MANTISSA)) << 52);
         let subnormal = (magnitude + unit_at_2_52).to_bits() as u16;
         let smallest_normal = f64::from_bits((Self::REBIAS + 1) << 52);
@@ -108,7 +109,7 @@ impl<const MANTISSA: u32> Format for Half<MANTISSA> {
     }
 }
 
-/// A float type without its own implementation of [`Format`]. It uses the general, slower conversions of [`crate::float`].
+/// A float type without a type of its own that implements [`Format`]. It uses the general, slower conversions of [`crate::float`].
 #[derive(Clone, Copy)]
 pub(super) struct GenericFormat<W>(pub(super) Scalar, pub(super) PhantomData<W>);
 
@@ -179,8 +180,9 @@ fn round_flushed<F: Format>(format: F, sticky: f64, rounding: Rounding, ftz: boo
     if ftz { format.encode_f64(flush(format.to_f64(word), true)) } else { word }
 }
 
-/// Returns whether a rounding is not to nearest even. Such a rounding of a result needs an `f64` with a sticky last bit.
-fn is_directed(rounding: Rounding) -> bool {
+/// Returns whether a rounding is not to nearest even. If so, an operation must compute its result as `f64` with a sticky last bit
+/// before the rounding.
+fn is_not_nearest_even(rounding: Rounding) -> bool {
     matches!(
         rounding,
         Rounding::Zero | Rounding::NegativeInf | Rounding::PositiveInf | Rounding::NearestAway | Rounding::NearestIntToZero
@@ -203,9 +205,9 @@ fn unary_in_format<F: Format, M: Map1>(op: Unary, format: F, map: M) -> M::Outpu
         Unary::NegF => map.map(|x: F::Word| F::Word::from_bits(x.bits() ^ sign)),
         Unary::Ceil => map_function(format, map, false, f64::ceil),
         Unary::Floor => map_function(format, map, false, f64::floor),
-        Unary::Sqrt { rounding, ftz } if is_directed(rounding) => map.map(|x: F::Word| {
+        Unary::Sqrt { rounding, ftz } if is_not_nearest_even(rounding) => map.map(|x: F::Word| {
             let x = flush(format.to_f64(x), ftz);
-            let root = if format.ty() == Scalar::F64 { double::sqrt(x, rounding) } else { float::sqrt_odd(x) };
+            let root = if format.ty() == Scalar::F64 { double::sqrt(x, rounding) } else { float::sqrt_to_odd(x) };
             round_flushed(format, root, rounding, ftz)
         }),
         Unary::Sqrt { ftz, .. } => map_function(format, map, ftz, f64::sqrt),
@@ -237,17 +239,17 @@ pub(super) fn binary<M: Map2>(op: Binary, ty: Scalar, map: M) -> M::Output {
 /// Applies a binary operation in the format of its type.
 fn binary_in_format<F: Format, M: Map2>(op: Binary, format: F, map: M) -> M::Output {
     match op {
-        Binary::AddF { rounding, ftz } if is_directed(rounding) => {
-            let add = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_odd(a, b) };
-            map_directed(format, map, rounding, ftz, |a, b| signed_zero_sum(add(a, b), a, b, rounding))
+        Binary::AddF { rounding, ftz } if is_not_nearest_even(rounding) => {
+            let add = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_to_odd(a, b) };
+            map_rounded(format, map, rounding, ftz, |a, b| signed_zero_sum(add(a, b), a, b, rounding))
         }
-        Binary::SubF { rounding, ftz } if is_directed(rounding) => {
-            let add = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_odd(a, b) };
-            map_directed(format, map, rounding, ftz, |a, b| signed_zero_sum(add(a, -b), a, -b, rounding))
+        Binary::SubF { rounding, ftz } if is_not_nearest_even(rounding) => {
+            let add = |a, b| if F64.ty() == format.ty() { double::add(a, b, rounding) } else { float::add_to_odd(a, b) };
+            map_rounded(format, map, rounding, ftz, |a, b| signed_zero_sum(add(a, -b), a, -b, rounding))
         }
-        Binary::MulF { rounding, ftz } if is_directed(rounding) => {
+        Binary::MulF { rounding, ftz } if is_not_nearest_even(rounding) => {
             // A product of types below f64 is exact in f64.
-            map_directed(
+            map_rounded(
                 format,
                 map,
                 rounding,
@@ -255,8 +257,8 @@ fn binary_in_format<F: Format, M: Map2>(op: Binary, format: F, map: M) -> M::Out
                 |a, b| if F64.ty() == format.ty() { double::mul(a, b, rounding) } else { a * b },
             )
         }
-        Binary::DivF { rounding, ftz } if is_directed(rounding) => map_directed(format, map, rounding, ftz, |a, b| {
-            if F64.ty() == format.ty() { double::div(a, b, rounding) } else { float::div_odd(a, b) }
+        Binary::DivF { rounding, ftz } if is_not_nearest_even(rounding) => map_rounded(format, map, rounding, ftz, |a, b| {
+            if F64.ty() == format.ty() { double::div(a, b, rounding) } else { float::div_to_odd(a, b) }
         }),
         Binary::AddF { ftz, .. } => map_nearest(format, map, ftz, |a, b| a + b),
         Binary::SubF { ftz, .. } => map_nearest(format, map, ftz, |a, b| a - b),
@@ -278,13 +280,13 @@ fn map_nearest<F: Format, M: Map2>(format: F, map: M, ftz: bool, f: impl Fn(f64,
 }
 
 /// Applies an operation with a sticky `f64` result to each pair of elements, and rounds the result as requested.
-fn map_directed<F: Format, M: Map2>(format: F, map: M, rounding: Rounding, ftz: bool, f: impl Fn(f64, f64) -> f64) -> M::Output {
+fn map_rounded<F: Format, M: Map2>(format: F, map: M, rounding: Rounding, ftz: bool, f: impl Fn(f64, f64) -> f64) -> M::Output {
     map.map(|a: F::Word, b: F::Word| {
         round_flushed(format, f(flush(format.to_f64(a), ftz), flush(format.to_f64(b), ftz)), rounding, ftz)
     })
 }
 
-/// Sets the sign of a zero sum. If operands with different signs cancel exactly, the zero is negative when rounding toward
+/// Returns `sum` with the correct sign of a zero. A zero from operands that cancel exactly is negative if the rounding is toward
 /// -infinity.
 fn signed_zero_sum(sum: f64, a: f64, b: f64, rounding: Rounding) -> f64 {
     let is_cancelled = sum == 0.0 && (a != 0.0 || a.is_sign_negative() != b.is_sign_negative());
@@ -300,13 +302,13 @@ impl Fma {
     fn apply_in_format<F: Format, M: Map3>(self, format: F, map: M) -> M::Output {
         let Fma { rounding, ftz } = self;
         let load = |word: F::Word| flush(format.to_f64(word), ftz);
-        match (format.ty(), is_directed(rounding)) {
+        match (format.ty(), is_not_nearest_even(rounding)) {
             (Scalar::F64, false) => map.map(|a: F::Word, b, c| format.encode_f64(load(a).mul_add(load(b), load(c)))),
             (Scalar::F64, true) => map.map(|a: F::Word, b, c| format.encode_f64(double::fma(load(a), load(b), load(c), rounding))),
-            (_, false) => map.map(|a: F::Word, b, c| encode_flushed(format, float::fma_odd(load(a), load(b), load(c)), ftz)),
+            (_, false) => map.map(|a: F::Word, b, c| encode_flushed(format, float::fma_to_odd(load(a), load(b), load(c)), ftz)),
             (_, true) => map.map(|a: F::Word, b, c| {
                 let (a, b, c) = (load(a), load(b), load(c));
-                round_flushed(format, signed_zero_sum(float::fma_odd(a, b, c), a * b, c, rounding), rounding, ftz)
+                round_flushed(format, signed_zero_sum(float::fma_to_odd(a, b, c), a * b, c, rounding), rounding, ftz)
             }),
         }
     }

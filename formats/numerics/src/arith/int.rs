@@ -1,4 +1,4 @@
-//! Integer operations: two's complement, wrapping. The overflow flags are promises of the program and do not change results.
+//! Integer operations in two's complement. Results wrap. The overflow flags are promises of the program and do not change results.
 //!
 //! For cases that Tile IR does not define, the results are those of GPUs. A shift by at least the width of the type shifts out all
 //! bits. A division or remainder by zero gives all ones. The smallest signed number divided by -1 gives the same number, with
@@ -8,7 +8,7 @@ use super::word::{Map1, Map2, Word};
 use super::{Binary, Predicate, Rounding, Signedness, Unary};
 use crate::Scalar;
 
-/// A mask of the lowest `BITS` bits.
+/// Returns a mask of the lowest `BITS` bits.
 fn mask<const BITS: u32>() -> u64 {
     u64::MAX >> (64 - BITS)
 }
@@ -19,7 +19,7 @@ fn signed<const BITS: u32>(word: impl Word) -> i64 {
     ((word.bits() << (64 - BITS)) as i64) >> (64 - BITS)
 }
 
-/// The lowest `BITS` bits of a number.
+/// Returns the lowest `BITS` bits of a number.
 #[inline(always)]
 fn wrap<W: Word, const BITS: u32>(value: u64) -> W {
     W::from_bits(value & mask::<BITS>())

@@ -14,8 +14,8 @@ pub(super) fn max(a: f64, b: f64, propagate_nan: bool) -> f64 {
     if a > b || (a == b && a.is_sign_positive()) { a } else { b }
 }
 
-/// Returns `x` raised to an integer power. `f64` cannot represent every `i64`, so the power is rounded. The sign of the result
-/// comes from the exact power.
+/// Returns `x` raised to an integer power. `f64` cannot represent every `i64`, so the power is rounded to `f64`. The sign of the
+/// result is computed from the exact power.
 pub(super) fn powi(x: f64, power: i64) -> f64 {
     let magnitude = x.abs().powf(power as f64);
     if x.is_sign_negative() && power & 1 == 1 { -magnitude } else { magnitude }

@@ -1,21 +1,21 @@
-//! The element bits of a tile: a vector of words, where a word is the smallest unsigned integer type that holds an element. Also
-//! applies functions to such vectors.
+//! The element bits of a tile, and the application of functions to them. The bits are a vector of words. A word has the smallest
+//! unsigned integer type with enough bits for an element.
 //!
-//! An operation is a closure over words. The caller selects it once, by operation and type. A [`Map1`] or [`Map2`] applies it to
-//! one element or to entire vectors. Reason: the loop over a vector then has no branches on the type, and the compiler vectorizes
-//! it.
+//! An operation is a closure over words. The caller selects the closure once, by operation and type. A [`Map1`] or [`Map2`] applies
+//! the closure to one element or to entire vectors. Reason: the loop over a vector then has no branches on the type, so the Rust
+//! compiler vectorizes the loop.
 
 use crate::Scalar;
 
-/// An unsigned integer that holds the bits of one element.
+/// An unsigned integer type with enough bits for one element.
 pub trait Word: Copy + Default + PartialEq + Send + Sync + 'static {
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
-    /// Wraps a vector of words in the variant of [`ElementWords`] for this word type.
+    /// Returns the variant of [`ElementWords`] for this word type, with these words.
     fn element_words(words: Vec<Self>) -> ElementWords;
-    /// The words of a vector; `None` if the vector has another word type.
+    /// Returns the words of a vector, or `None` if the vector has another word type.
     fn words_of(element_words: &ElementWords) -> Option<&[Self]>;
-    /// As [`Word::words_of`], but mutable.
+    /// Does the same as [`Word::words_of`], for a mutable vector.
     fn words_of_mut(element_words: &mut ElementWords) -> Option<&mut Vec<Self>>;
 }
 

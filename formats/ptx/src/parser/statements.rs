@@ -21,7 +21,7 @@ impl<'a> Parser<'a> {
         Ok(statements)
     }
 
-    /// Parses one statement, which can declare several variables.
+    /// Parses one statement. A declaration of several variables becomes one [`Statement::Variable`] per variable.
     fn parse_statement(&mut self, statements: &mut Vec<Statement>) -> Result<()> {
         let line = self.line();
         match self.token {
@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses a name, and the component of a special register if one follows (`%tid.x`).
+    /// Parses a name, including the component of a special register (`%tid.x`).
     fn parse_register(&mut self) -> Result<String> {
         let mut name = self.parse_name("a register")?;
         if let Token::Dot(part) = self.token {

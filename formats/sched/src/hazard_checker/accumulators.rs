@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::Completes;
 
 /// By block, the ops that the hazard checker executes. These ops access memory or synchronise, compute a scalar, have regions, end
-/// a region, or use an accumulator in flight. The result is empty if no op accesses memory or synchronises.
+/// a region, or use an accumulator in flight. `ordered` contains the accesses to global memory that tokens order. The result is
+/// empty if no op accesses memory or synchronises.
 pub(super) fn relevant_ops(function: &Function, ordered: &BTreeSet<OpId>) -> BTreeMap<Block, Vec<OpId>> {
     let body = &function.body;
     let accumulators = accumulators_in_flight(function);
@@ -46,10 +47,10 @@ pub(super) fn accumulators_in_flight(function: &Function) -> BTreeMap<Value, BTr
     for &op in ops.iter().filter(|op| body.ops[**op].kind.effects().completes == Completes::WithMmaGroup) {
         accumulators.entry(body.result(op)).or_default().insert(op);
     }
-    let mut entries = 0;
+    let mut entry_count = 0;
     // Iterates until no region edge adds an MMA.
-    while entries != accumulators.values().map(BTreeSet::len).sum::<usize>() {
-        entries = accumulators.values().map(BTreeSet::len).sum();
+    while entry_count != accumulators.values().map(BTreeSet::len).sum::<usize>() {
+        entry_count = accumulators.values().map(BTreeSet::len).sum();
         for &op in &ops {
             for RegionEdge { from, to } in edges_of_op(body, op) {
                 if let Some(mmas) = accumulators.get(&from).cloned() {
@@ -61,9 +62,9 @@ pub(super) fn accumulators_in_flight(function: &Function) -> BTreeMap<Value, BTr
     accumulators
 }
 
-/// The accumulators that an op uses, with the MMAs that must be complete before the use. Three kinds of ops have none. An MMA in
-/// flight may use the accumulator of the previous MMA. An op with regions or a terminator only forwards accumulators. A wait
-/// completes them.
+/// The accumulators that an op uses, with the MMAs that must be complete before the use. The result is empty for three kinds of
+/// ops. An MMA in flight may use the accumulator of the previous MMA. An op with regions or a terminator only forwards
+/// accumulators. A wait completes the MMAs of its accumulators.
 pub(super) fn accumulators_used<'a>(
     accumulators: &'a BTreeMap<Value, BTreeSet<OpId>>,
     kind: &Op,

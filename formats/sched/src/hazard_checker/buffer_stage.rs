@@ -25,7 +25,7 @@ impl BufferStage {
         let start = u64::from(place.offset) + length * u64::from(stage_number);
         BufferStage { buffer, stage_number, space: info.space, rank: 0, start, end: start + length }
     }
-    /// The memory of all stages of a buffer, as if it were one stage.
+    /// The memory of all stages of a buffer as one range, in the CTA with rank 0.
     pub(super) fn all_stages(attrs: &FunctionAttrs, buffer: Buffer) -> BufferStage {
         let (place, first) = (attrs.placements[buffer], BufferStage::new(attrs, buffer, 0));
         BufferStage {

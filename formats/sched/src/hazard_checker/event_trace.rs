@@ -37,7 +37,7 @@ pub(super) struct Event {
 /// The kind of an event, which determines the rules that the checker applies.
 #[derive(Clone, Debug)]
 pub(super) enum EventKind {
-    /// Accesses to stages of buffers.
+    /// Accesses to stages of buffers, each with its stage number, and when the accesses are complete.
     Accesses(Vec<(BufferAccess, u32)>, Completes),
     /// From here on copies may fill any stage of a staged buffer. No other live buffer may then share the memory of the staged
     /// buffer.
@@ -50,7 +50,7 @@ pub(super) enum EventKind {
     NextIteration,
     /// The op only uses accumulators.
     Computes,
-    /// A fork begins: the first branch ends at `OtherPath`, the second one at `PathsJoin`.
+    /// A fork begins: two paths, of which either may be taken. The first path ends at `OtherPath`, the second at `PathsJoin`.
     Fork,
     OtherPath,
     PathsJoin,
@@ -94,7 +94,7 @@ pub(super) struct Program<'a> {
     pub(super) prefetched: &'a BTreeMap<OpId, BTreeSet<Buffer>>,
 }
 
-/// The function that receives each event of a warp role.
+/// The callback that receives each event of a warp role.
 pub(super) type Listener<'a> = dyn FnMut(WarpRole, Event) -> Result<(), Fault> + 'a;
 
 /// The symbols of a function's scalars, and the outcomes of conditions on them in one execution.
@@ -143,7 +143,7 @@ pub(super) fn unroll(
     Ok(())
 }
 
-/// The end of a region: the kind of its terminator, and the values that the terminator forwards.
+/// How the execution of a region ended: the kind of the terminator, and the values that the terminator forwards.
 struct RegionEnd {
     terminator: Terminator,
     /// The values of the forwarded operands; `None` for an operand with neither a number nor a symbol.
@@ -183,7 +183,7 @@ struct Unroller<'a, 'b> {
     listener: &'a mut Listener<'b>,
     /// The number of ops executed so far, up to [`MAX_EXECUTED_OPS`].
     executed_ops: u64,
-    /// The number of enclosing ops for which it is unknown whether, or how often, their regions execute.
+    /// The number of enclosing ops whose regions execute under an unknown condition, or an unknown number of times.
     unknown_nesting: u32,
     /// The number of enclosing loops with pipeline steps.
     loops_with_steps: u32,
@@ -220,7 +220,7 @@ impl Unroller<'_, '_> {
         self.define(&node.results, &results);
     }
 
-    /// Executes the relevant ops of a region, up to the first op that ends it.
+    /// Executes the relevant ops of a region, up to the first op that ends the region.
     fn execute_region(&mut self, region: Region) -> Result<RegionEnd, Fault> {
         let Program { function, relevant_ops, .. } = *self.program;
         let body = &function.body;
@@ -232,7 +232,7 @@ impl Unroller<'_, '_> {
             let node = &body.ops[op];
             let used = accumulators_used(self.accumulators, &node.kind).into_iter();
             let used_accumulators: Vec<_> = used.map(|(value, mmas)| (value, mmas.clone())).collect();
-            let event_kind = self.event_kind(&node.kind).map_err(|message| Fault::Broken { op, message })?;
+            let event_kind = self.event_kind(&node.kind).map_err(|message| Fault::OpViolation { op, message })?;
             if self.program.global_order.ordered_accesses.contains(&op) {
                 self.record(op, EventKind::GlobalAccess)?;
             }
@@ -326,7 +326,7 @@ impl Unroller<'_, '_> {
         }
     }
 
-    /// Executes an op with regions. Returns the end of the enclosing region, if the op ends that region.
+    /// Executes an op with regions. Returns the end of the enclosing region if the op ends that region, otherwise `None`.
     fn execute_region_op(&mut self, op: OpId, core: &Core, results: &[Value]) -> Result<Option<RegionEnd>, Fault> {
         match core.as_structured() {
             Some(StructuredOp::If(branch)) => self.execute_if(op, branch.cond, branch.regions(), results),
@@ -370,8 +370,9 @@ impl Unroller<'_, '_> {
         let (cond, path_values) = (self.scalars.value(&cond), [then_end, otherwise_end].map(|end| end.values));
         let joined: Vec<Option<ScalarValue>> = match (&mut self.conditions, cond) {
             (Some(Conditions { symbols, .. }), Some(cond)) => {
-                let value_at = |path: &Vec<Option<ScalarValue>>, at: usize| path.get(at).copied().flatten();
-                let pairs = (0..results.len()).map(|at| [value_at(&path_values[0], at), value_at(&path_values[1], at)]);
+                let value_at = |path: &Vec<Option<ScalarValue>>, result_index: usize| path.get(result_index).copied().flatten();
+                let pairs = (0..results.len())
+                    .map(|result_index| [value_at(&path_values[0], result_index), value_at(&path_values[1], result_index)]);
                 pairs.map(|[then_end, otherwise_end]| Some(symbols.selected_value(cond, then_end?, otherwise_end?))).collect()
             }
             _ => Vec::new(),

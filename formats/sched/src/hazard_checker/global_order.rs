@@ -30,7 +30,7 @@ pub(super) struct Predecessors {
     pub(super) overlaps_in: BTreeSet<OpId>,
 }
 
-/// The executions of an access that must complete first.
+/// The executions of an earlier access that must complete before a later access.
 #[derive(Clone, Copy)]
 pub(super) struct RequiredExecutions {
     /// Whether the execution in the current iterations of all enclosing loops must complete first.
@@ -58,7 +58,7 @@ impl GlobalOrder {
             let mut predecessors = Predecessors::default();
             for &loop_op in enclosing_loops.get(op).into_iter().flatten() {
                 let distance = distances.entry(loop_op).or_insert_with(|| IterationDistance::analyse(function, loop_op));
-                if !distance.is_same_or_disjoint(function, access.base, access.index) {
+                if !distance.accesses_same_or_disjoint_elements(function, access.base, access.index) {
                     predecessors.overlaps_in.insert(loop_op);
                 }
             }
@@ -107,7 +107,8 @@ fn collect_enclosing_loops(
     }
 }
 
-/// Returns whether the same thread performs both accesses to each element.
+/// Returns whether both accesses are to the same tile in the same layout without copies. The same thread then performs both
+/// accesses to each element.
 fn is_by_same_thread(
     function: &Function,
     layouts: &base::Arena<LayoutId, Layout>,

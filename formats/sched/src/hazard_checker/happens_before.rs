@@ -1,24 +1,25 @@
 //! Executes the events of all warp roles together and tracks the contents of shared memory and a vector clock for each role.
 //!
-//! Every warp role counts its events. An access completes at some event count of its role: at once, or when the role waits for its
+//! Every warp role counts its events. An access completes at some event count of its role: at once, or when the role waits for the
 //! copies or MMAs. The vector clock of a role has, for each role (itself included), the event count up to which all accesses are
 //! known to be complete. A barrier joins the vector clocks of the warps of a role. An arrival at a pipeline publishes the clock of
 //! the arriving role, and a waiter joins this clock. Threads, copies and MMAs thus follow one rule, *conflict order*. If two
-//! accesses share bytes and one writes, the later role's clock must cover the earlier access.
+//! accesses share bytes and one writes, the clock of the role with the later access must cover the earlier access.
 //!
-//! Either branch of a fork may have been taken. After the fork, accesses of both may be in flight, and the clock is the minimum of
-//! both vector clocks. If a barrier of the access's own branch completes it, [`ShadowAccess`] stores that fact.
+//! A program takes one branch of a fork, and the checker does not know which. After the fork, accesses of both branches may be in
+//! flight, and the clock is the minimum of both vector clocks. If a barrier in the branch of an access completes the access,
+//! [`ShadowAccess`] stores that fact.
 //!
-//! In phase alloc no op synchronises, and an access may be to any stage of its staged buffer: only reads of unwritten memory are
-//! faults.
+//! From phase `alloc` to `pipeline-loops` no op synchronises, and an access may be to any stage of a multi-stage buffer. Only reads
+//! of unwritten memory are then faults.
 //!
 //! If the CTAs of a cluster multicast TMA tiles to each other, the checker executes all of them with all their warp roles. The CTAs
 //! run the same program, each in its own memory. A shared stage is full when all CTAs have committed, and free when all consumers
 //! have released it. Copies from one CTA to another have an entry of their own in the clock. In a CTA pair only the leader's roles
-//! issue MMAs, in the memory of both.
+//! issue MMAs, which access the memory of both CTAs.
 //!
-//! *Monotone phases*: a phase that satisfies a wait stays complete, and no role polls a barrier without waiting. The outcome
-//! therefore does not depend on the order in which the roles are executed, so one order represents all.
+//! *Monotone phases*: a phase that satisfies a wait stays complete, and no role polls a barrier without waiting. The result of the
+//! check therefore does not depend on the order in which the checker executes the roles, so one order represents all.
 
 mod buffer_accesses;
 mod execution_paths;
@@ -36,7 +37,7 @@ use tileas::Buffer;
 use tileas::effects::{BufferAccess, Completes, Proxy};
 
 /// The result of a check. The error is the message of a violation.
-type Rule = Result<(), String>;
+type CheckResult = Result<(), String>;
 /// A vector clock with three groups of entries. First, for each warp role, the event count up to which all its accesses are known
 /// to be complete. Second, for each pipeline and pair of CTAs, the event count of the commit up to which its copies are complete.
 /// Third, for each warp role, the event count up to which its MMAs in tensor memory are complete.
@@ -45,11 +46,12 @@ type VectorClock = Vec<u64>;
 /// An access to a stage with which a later access may conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ShadowAccess {
-    /// The entry of the vector clock: a warp role, a pipeline, or the MMAs of a warp role.
+    /// The index of the vector-clock entry that covers the access: of a warp role, of a pipeline, or of the MMAs of a warp role.
     clock_entry: usize,
     op: OpId,
     /// The accessed memory.
     stage: BufferStage,
+    /// Whether the access writes the memory. Otherwise the access only reads.
     writes: bool,
     proxy: Proxy,
     /// The event count at which the access completed; `None` while the access is in flight.
@@ -83,7 +85,7 @@ struct PathState {
     shadow_accesses: Vec<ShadowAccess>,
     /// For each stage with valid data, the write of this data.
     contents: Vec<Content>,
-    /// By buffer, the number of asynchronous copies that have filled it.
+    /// By buffer, the number of asynchronous copies that have filled the buffer so far.
     copy_counts: BTreeMap<CtaBuffer, u64>,
     /// By buffer, the number of the asynchronous copy that was read last.
     last_read_copies: BTreeMap<CtaBuffer, u64>,
@@ -136,12 +138,12 @@ fn join_clock(own: &mut VectorClock, other: &VectorClock) {
     own.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
 }
 
-/// A warp role's end of a pipeline: the number of its visits to stages, and the stages that it holds.
+/// The progress of a warp role on one side of a pipeline: the number of its visits to stages, and the stages that it holds.
 #[derive(Clone, Debug, Default)]
 struct PipelineEnd {
-    /// The number of stages entered so far.
+    /// The number of visits so far.
     visits: u64,
-    /// The stages entered but not left.
+    /// The stages that the role holds: it acquired them and has not committed them, or waited for them and has not released them.
     held_stages: Vec<u32>,
 }
 
@@ -172,9 +174,9 @@ struct RoleExecution {
 /// The rules that a program must obey.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
-    /// Whether the program has its waits and barriers (phase materialize).
+    /// Whether the program has its waits and barriers (phase `materialize`).
     pub(super) synchronised: bool,
-    /// Whether reads of a buffer follow the order of its copies: each iteration reads its own copy.
+    /// Whether the reads of a buffer must follow the order of the copies to it: each iteration reads the copy of that iteration.
     pub(super) in_order: bool,
 }
 
@@ -184,14 +186,15 @@ pub(super) struct AbstractExecution<'a> {
     attrs: &'a FunctionAttrs,
     /// The rules under check.
     rules: Rules,
-    /// Whether TMA copies or MMAs access memory, so that threads must fence first.
+    /// Whether TMA copies or MMAs access memory, so that threads must execute an async-proxy fence first.
     needs_fences: bool,
-    /// The number of CTAs that are executed together: those of a cluster with TMA multicast or of a CTA pair, otherwise 1.
+    /// The number of CTAs that the checker executes together: the cluster size with TMA multicast or CTA pairs, otherwise 1.
     cta_count: usize,
     /// The role executions, grouped by CTA.
     executions: Vec<RoleExecution>,
     /// The sides (full, empty) of each stage of each pipeline of each CTA.
     sides: BTreeMap<(usize, Pipeline, u32), [Side; 2]>,
+    // The next five fields are the same as in `PathState`.
     shadow_accesses: Vec<ShadowAccess>,
     contents: Vec<Content>,
     copy_counts: BTreeMap<CtaBuffer, u64>,
@@ -204,7 +207,7 @@ pub(super) struct AbstractExecution<'a> {
 
 /// Threads of a warp.
 const WARP_THREADS: u32 = 32;
-/// The sides of a stage: indices into the pairs of [`AbstractExecution::sides`].
+/// The side on which a consumer waits until a stage is full, as an index into a stage's two sides ([`AbstractExecution::sides`]).
 const FULL: usize = 0;
 /// The side on which a producer waits until a stage is empty, as an index into a stage's two sides.
 const EMPTY: usize = 1;
@@ -256,7 +259,7 @@ impl<'a> AbstractExecution<'a> {
     /// a single CTA executes the event immediately, so no events are stored.
     pub(super) fn add_event(&mut self, warp_role: WarpRole, event: Event) -> Result<(), Fault> {
         let warp_roles = self.executions.len() / self.cta_count;
-        let other_ctas = if self.is_of_leader(&event) { 1..1 } else { 1..self.cta_count };
+        let other_ctas = if self.only_leader_executes(&event) { 1..1 } else { 1..self.cta_count };
         for rank in other_ctas {
             self.executions[rank * warp_roles + warp_role.0 as usize].events.push_back(event.clone());
         }
@@ -268,7 +271,7 @@ impl<'a> AbstractExecution<'a> {
     }
 
     /// Returns whether only the leader CTA of a pair executes an event, for both CTAs: an MMA, or a pipeline step of the MMAs.
-    fn is_of_leader(&self, event: &Event) -> bool {
+    fn only_leader_executes(&self, event: &Event) -> bool {
         let of_cta_pair = |pipeline: Pipeline| self.attrs.is_of_cta_pair(self.pipeline_info(pipeline));
         match &event.kind {
             EventKind::Acquire(Position { pipeline, .. }) | EventKind::Commit(pipeline, _) => {
@@ -282,7 +285,7 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
-    /// Whether an access is by an MMA of a CTA pair.
+    /// Whether an access with this completion is by an MMA of a CTA pair.
     fn is_cta_pair_mma(&self, completes: Completes) -> bool {
         self.attrs.program.cta_pair && completes == Completes::WithItsCommit
     }
@@ -291,8 +294,8 @@ impl<'a> AbstractExecution<'a> {
     pub(super) fn run(mut self) -> Result<(), Fault> {
         loop {
             let mut has_progress = false;
-            for at in 0..self.executions.len() {
-                while self.execute_next(at)? {
+            for role_index in 0..self.executions.len() {
+                while self.execute_next(role_index)? {
                     has_progress = true;
                 }
             }
@@ -303,80 +306,80 @@ impl<'a> AbstractExecution<'a> {
     }
 
     /// Executes the next event of a warp role. Returns false if there is none, or if the role must wait.
-    fn execute_next(&mut self, at: usize) -> Result<bool, Fault> {
-        let Some(event) = self.executions[at].events.pop_front() else { return Ok(false) };
+    fn execute_next(&mut self, role_index: usize) -> Result<bool, Fault> {
+        let Some(event) = self.executions[role_index].events.pop_front() else { return Ok(false) };
         let op = event.op;
-        let broken = |message: String| Fault::Broken { op, message };
+        let broken = |message: String| Fault::OpViolation { op, message };
         if let EventKind::Acquire(position) | EventKind::Wait(position) = event.kind {
             let side = if matches!(event.kind, EventKind::Acquire(_)) { EMPTY } else { FULL };
-            self.check_stage_order(at, position, side).map_err(broken)?;
-            if !self.is_stage_ready(at, position, side) {
-                self.executions[at].events.push_front(event);
+            self.check_stage_order(role_index, position, side).map_err(broken)?;
+            if !self.is_stage_ready(role_index, position, side) {
+                self.executions[role_index].events.push_front(event);
                 return Ok(false);
             }
         }
-        self.executions[at].now += 1;
-        self.check_accumulators_complete(at, &event).map_err(broken)?;
+        self.executions[role_index].now += 1;
+        self.check_accumulators_complete(role_index, &event).map_err(broken)?;
         match event.kind {
-            EventKind::Accesses(accesses, completes) => self.check_and_record(at, op, &accesses, completes).map_err(broken)?,
+            EventKind::Accesses(accesses, completes) => {
+                self.check_and_record(role_index, op, &accesses, completes).map_err(broken)?
+            }
             EventKind::Barrier => {
-                let execution = &mut self.executions[at];
-                execution.first_thread_clock[at] = execution.now;
-                let own = self.issuers.iter().filter(|((warp_role, ..), _)| *warp_role == at);
+                let execution = &mut self.executions[role_index];
+                execution.first_thread_clock[role_index] = execution.now;
+                let own = self.issuers.iter().filter(|((warp_role, ..), _)| *warp_role == role_index);
                 own.for_each(|(_, acquired)| join_clock(&mut execution.first_thread_clock, acquired));
                 execution.clock.clone_from(&execution.first_thread_clock);
-                self.forget_completed(at);
+                self.forget_completed(role_index);
             }
             EventKind::Fence => {
-                let now = self.executions[at].now;
-                let own =
-                    self.shadow_accesses.iter_mut().filter(|earlier| earlier.clock_entry == at && earlier.completed_at.is_some());
+                let now = self.executions[role_index].now;
+                let own = self
+                    .shadow_accesses
+                    .iter_mut()
+                    .filter(|earlier| earlier.clock_entry == role_index && earlier.completed_at.is_some());
                 own.for_each(|earlier| earlier.fenced_at = earlier.fenced_at.or(Some(now)));
             }
             EventKind::EndCopies => {
-                self.accesses_in_flight(at, Proxy::Copies).for_each(|copy| copy.later_groups += 1);
+                self.accesses_in_flight(role_index, Proxy::Copies).for_each(|copy| copy.later_groups += 1);
             }
-            EventKind::WaitForCopies(pending) => self.wait_for(at, Proxy::Copies, pending + 1),
-            EventKind::WaitForMmas(pending) => self.wait_for(at, Proxy::Mma, pending),
-            EventKind::Acquire(position) => self.enter_stage(at, position, EMPTY),
-            EventKind::Wait(position) => self.enter_stage(at, position, FULL),
-            EventKind::Commit(pipeline, stage) => self.execute_commit(at, pipeline, stage).map_err(broken)?,
-            EventKind::Release(pipeline, stage) => self.execute_release(at, pipeline, stage).map_err(broken)?,
-            EventKind::GlobalAccess => self.check_global_order(at, op).map_err(broken)?,
-            EventKind::NextIteration => self.next_iteration(at, op),
+            EventKind::WaitForCopies(pending) => self.wait_for(role_index, Proxy::Copies, pending + 1),
+            EventKind::WaitForMmas(pending) => self.wait_for(role_index, Proxy::Mma, pending),
+            EventKind::Acquire(position) => self.enter_stage(role_index, position, EMPTY),
+            EventKind::Wait(position) => self.enter_stage(role_index, position, FULL),
+            EventKind::Commit(pipeline, stage) => self.execute_commit(role_index, pipeline, stage).map_err(broken)?,
+            EventKind::Release(pipeline, stage) => self.execute_release(role_index, pipeline, stage).map_err(broken)?,
+            EventKind::GlobalAccess => self.check_global_order(role_index, op).map_err(broken)?,
+            EventKind::NextIteration => self.next_iteration(role_index, op),
             EventKind::Computes => {}
             EventKind::Prefetched(buffer) => self.record_prefetch(buffer),
             EventKind::PrefetchingCopy(buffer) => self.check_exclusive_memory(buffer).map_err(broken)?,
             EventKind::Fork => {
-                let before = self.path_state(at);
-                self.executions[at].forks.push(Fork { before, first_branch: None });
+                let before = self.path_state(role_index);
+                self.executions[role_index].forks.push(Fork { before, first_branch: None });
             }
             EventKind::OtherPath => {
-                let first_branch = self.path_state(at);
-                let fork = self.executions[at].forks.last_mut().expect("a fork is open");
+                let first_branch = self.path_state(role_index);
+                let fork = self.executions[role_index].forks.last_mut().expect("a fork is open");
                 fork.first_branch = Some(first_branch);
                 let before = fork.before.clone();
-                self.restore_state(at, before);
+                self.restore_state(role_index, before);
             }
             EventKind::PathsJoin => {
-                let Fork { before, first_branch } = self.executions[at].forks.pop().expect("a fork is open");
-                self.merge_paths(at, first_branch.expect("the first branch has been executed"), &before);
+                let Fork { before, first_branch } = self.executions[role_index].forks.pop().expect("a fork is open");
+                self.merge_paths(role_index, first_branch.expect("the first branch has been executed"), &before);
             }
         }
         Ok(true)
     }
 
-    // Forks.
-
-    // Global memory.
-
-    /// Checks that the accesses that tokens order before this one are complete, whichever threads performed them.
-    fn check_global_order(&mut self, at: usize, op: OpId) -> Rule {
-        let RoleExecution { now, clock, .. } = &self.executions[at];
+    /// Checks that the accesses to global memory which tokens order before the access `op` are complete. Then records `op`.
+    fn check_global_order(&mut self, role_index: usize, op: OpId) -> CheckResult {
+        let RoleExecution { now, clock, .. } = &self.executions[role_index];
         if let Some(predecessors) = self.program.global_order.predecessors.get(&op) {
             for (earlier, required) in &predecessors.executions {
-                let Some(executions) = self.global_accesses.get_mut(&(at, *earlier)) else { continue };
-                executions.forget_completed(clock[at]);
+                let Some(executions) = self.global_accesses.get_mut(&(role_index, *earlier)) else { continue };
+                executions.forget_completed(clock[role_index]);
                 if let Some(in_earlier_iteration) = executions.violation(predecessors, *required) {
                     let earlier = self.program.function.body.ops[*earlier].kind.mnemonic();
                     let iteration = if in_earlier_iteration { " in an earlier iteration" } else { "" };
@@ -386,11 +389,9 @@ impl<'a> AbstractExecution<'a> {
                 }
             }
         }
-        self.global_accesses.entry((at, op)).or_default().record(*now);
+        self.global_accesses.entry((role_index, op)).or_default().record(*now);
         Ok(())
     }
-
-    // Prefetching copies, before their first iteration.
 
     /// Records that from this event on, copies may fill any stage of a staged buffer.
     fn record_prefetch(&mut self, buffer: Buffer) {
@@ -400,19 +401,13 @@ impl<'a> AbstractExecution<'a> {
     }
 
     /// Checks that no other buffer uses the memory of a buffer that a loop prefetches.
-    fn check_exclusive_memory(&self, buffer: Buffer) -> Rule {
+    fn check_exclusive_memory(&self, buffer: Buffer) -> CheckResult {
         let stage = BufferStage::all_stages(self.attrs, buffer);
         match self.contents.iter().any(|content| content.stage == stage) {
             true => Ok(()),
             false => Err(format!("{buffer} is filled ahead of its iteration, but another buffer uses its memory meanwhile")),
         }
     }
-
-    // Pipelines.
-
-    // Accesses.
-
-    // The end.
 
     /// Checks the state in which no role can continue: all roles must have ended, with nothing in flight. Roles that still wait are
     /// in a deadlock.
@@ -430,14 +425,14 @@ impl<'a> AbstractExecution<'a> {
                 _ => unreachable!("nothing else waits"),
             };
             let message = format!("deadlock: {}", waiting.iter().map(describe_wait).collect::<Vec<_>>().join("; "));
-            return Err(Fault::Broken { op: first.op, message });
+            return Err(Fault::OpViolation { op: first.op, message });
         }
         if let Some(earlier) = self.shadow_accesses.iter().find(|earlier| earlier.completed_at.is_none()) {
             let access_name = if earlier.proxy == Proxy::Mma { "MMA" } else { "copy" };
-            return Err(Fault::Broken { op: earlier.op, message: format!("nothing waits for the {access_name}") });
+            return Err(Fault::OpViolation { op: earlier.op, message: format!("nothing waits for the {access_name}") });
         }
         if let Some(mma) = self.shadow_accesses.iter().find(|earlier| self.may_outlive_cta(earlier)) {
-            return Err(Fault::Broken { op: mma.op, message: "nothing waits for the MMA".into() });
+            return Err(Fault::OpViolation { op: mma.op, message: "nothing waits for the MMA".into() });
         }
         self.open_stage_message().map_or(Ok(()), |message| Err(Fault::FinalState { message }))
     }
@@ -451,7 +446,8 @@ impl<'a> AbstractExecution<'a> {
             })
     }
 
-    /// The message for a stage that is not committed or released at the end, or that a consumer did not wait for.
+    /// The message for a stage that is not committed or released at the end, or that a consumer did not wait for. `None` if there
+    /// is no such stage.
     fn open_stage_message(&self) -> Option<String> {
         for (pipeline, info) in self.attrs.pipelines.iter() {
             // All CTAs of a cluster end in the same state.
@@ -483,13 +479,14 @@ impl<'a> AbstractExecution<'a> {
     }
 }
 
-/// Returns whether accesses through this proxy may belong to a pipeline. TMA copies belong only to pipelines that TMA fills.
+/// Returns whether accesses through this proxy must follow the steps of a pipeline. TMA copies follow only the steps of pipelines
+/// that TMA fills.
 fn can_belong_to(info: &PipelineInfo, proxy: Proxy) -> bool {
     proxy != Proxy::Tma || info.fill == Fill::Tma
 }
 
 /// Checks that the arrival counts in the pipeline table match the threads that arrive.
-pub(super) fn check_arrival_counts(attrs: &FunctionAttrs) -> Rule {
+pub(super) fn check_arrival_counts(attrs: &FunctionAttrs) -> CheckResult {
     for (pipeline, info) in attrs.pipelines.iter() {
         let filling = attrs.filling_arrivals(info).unwrap_or(0);
         for (stated, arriving, verb) in [(info.full, filling, "fill"), (info.empty, attrs.draining_arrivals(info), "free")] {

@@ -23,14 +23,14 @@ struct Execution {
 }
 
 impl Execution {
-    /// The execution for which both executions stand: the later event count, and the advanced loops of both.
+    /// An execution that represents both: it has the later event count, and the advanced loops of both.
     fn join(self, other: Execution) -> Execution {
         let advanced_loops = self.advanced_loops.into_iter().chain(other.advanced_loops).collect();
         Execution { event_count: self.event_count.max(other.event_count), advanced_loops }
     }
 }
 
-/// Joins the executions that exist: the later event count, and the advanced loops of both.
+/// Joins two executions ([`Execution::join`]). If only one of them exists, that one is the result.
 fn join_executions(one: Option<Execution>, other: Option<Execution>) -> Option<Execution> {
     [one, other].into_iter().flatten().reduce(Execution::join)
 }
@@ -64,8 +64,8 @@ impl LastExecutions {
         }
     }
 
-    /// Checks a later access that must wait for these executions. `None` if the required executions are complete. Otherwise,
-    /// whether the incomplete execution is of an earlier iteration.
+    /// Checks a later access that must wait for some of these executions. `None` if the required executions are complete. Otherwise
+    /// `Some`: true if the incomplete execution is of an earlier iteration, false if it is of the current iterations.
     pub(super) fn violation(&self, predecessors: &Predecessors, required: RequiredExecutions) -> Option<bool> {
         if self.this_iteration.is_some() && required.same_iteration {
             return Some(false);

@@ -5,21 +5,23 @@
 //!
 //! The checker executes every function. [`event_trace`] unrolls each warp role into events, and [`happens_before`] executes the
 //! events of all roles together. A function without warp roles is a single role. If a condition does not depend on loop counters
-//! and constants alone, the checker executes both paths. A loop with unknown bounds runs twice or not at all. For a loop that ends
-//! groups of copies, as pipelined loops do, the checker tries each trip count up to twice the stage count, and 17 as an example of
-//! a long loop. The checker evaluates a scalar only if it depends on loop counters alone, and ignores the contents of tiles.
+//! and constants alone, the checker executes both paths. A loop with unknown bounds runs twice or not at all. Pipelined loops end
+//! groups of copies. For a loop that does so, the checker tries each trip count up to twice the stage count. It also tries 17 as an
+//! example of a long loop. The checker evaluates a scalar only if it depends on loop counters and constants alone. It ignores the
+//! contents of tiles.
 //!
 //! | code | rule |
 //! |---|---|
 //! | SC130 | conflicting accesses are ordered; warp roles visit stages in order, hold the stages that they access, never deadlock |
-//! | SC131 | one execution of a function is short enough: its branches and nesting do not multiply the ops above the limits |
+//! | SC131 | one execution of a function executes at most 2^22 ops, and at most 2^16 iterations of each loop |
 //! | SC132 | a staged buffer has a stage for every iteration in flight |
 //! | SC133 | arrival counts match the threads; at the end, every stage is committed, waited for and released |
 //!
-//! If warp roles share pipelines, the checker tries the trip counts around every depth. A condition that decides pipeline steps is
-//! executed on both paths, each time with the same outcome in all roles that compute it alike ([`symbols`]). If iterations evaluate
-//! such a condition anew, all sequences of four outcomes are executed for loops of up to three iterations, and all sequences of two
-//! for longer loops. Later iterations repeat the sequence.
+//! If the function has warp roles or pipelines, the checker tries each trip count up to twice the largest stage count plus one, and
+//! 17. If a condition decides pipeline steps, the checker executes the function once with each outcome of the condition. All roles
+//! that compute the condition from equal operands then have the same outcome ([`symbols`]). If iterations evaluate such a condition
+//! anew, the checker executes all sequences of four outcomes for loops of up to three iterations. For longer loops, it executes all
+//! sequences of two outcomes. Later iterations repeat the sequence.
 
 mod accumulators;
 mod buffer_stage;
@@ -53,25 +55,26 @@ use tileas::layout::{Layout, LayoutId};
 /// The reason why the checker refuses a program.
 enum Fault {
     /// An op that violates a rule.
-    Broken { op: OpId, message: String },
+    OpViolation { op: OpId, message: String },
     /// A fault of the final state or of the pipeline table, which no single op causes.
     FinalState { message: String },
     /// The execution exceeds a limit on ops or iterations.
     TooLong,
 }
 
-/// The message of the first hazard in a function of phase materialize.
+/// The message of the first hazard in a function of phase `materialize`; `None` if the function has no hazard.
 pub fn first_hazard(function: &Function, layouts: &Arena<LayoutId, Layout>) -> Option<String> {
     let (fault, _) = check_function(function, layouts, &[], &BTreeMap::new(), true).err()?;
     Some(match fault {
-        Fault::Broken { op, message } => format!("{}: {message}", function.body.ops[op].kind.mnemonic()),
+        Fault::OpViolation { op, message } => format!("{}: {message}", function.body.ops[op].kind.mnemonic()),
         Fault::FinalState { message } => message,
         Fault::TooLong => "it is too large for the hazard checker: one execution has too many ops or iterations".into(),
     })
 }
 
-/// Checks every function of a file with placements whose loops are not written out yet, and of a complete file. Before phase
-/// `alloc` no op can cause a hazard; the phases between lack synchronisation that later passes add.
+/// Checks every function of a file of phases `alloc` to `pipeline-loops` (excluded) and `materialize`, and accepts all other files.
+/// Before phase `alloc` no op can cause a hazard. From `pipeline-loops` to `materialize` (excluded), later passes still add
+/// synchronisation.
 pub(crate) fn check_module(module: &Module, phase: Phase, envelope: &Envelope) -> Result<()> {
     if !phase.has_placements() || phase.has_pipelined_loops() && !phase.is_complete() {
         return Ok(());
@@ -88,7 +91,7 @@ pub(crate) fn check_module(module: &Module, phase: Phase, envelope: &Envelope) -
         let prefetched = prefetched.map_err(|message| refuse("SC132", None, message, format!("func {}", function.name)))?;
         check_function(function, &module.layouts, &own_schedules, &prefetched, phase.is_complete()).map_err(
             |(fault, trip_count)| match fault {
-                Fault::Broken { op, message } => {
+                Fault::OpViolation { op, message } => {
                     let kind = function.body.ops[op].kind.mnemonic();
                     let suffix = trip_count.map_or(String::new(), |trip_count| format!(", {trip_count} iterations"));
                     refuse("SC130", Some(op), format!("{kind}: {message}"), format!("func {}{suffix}", function.name))
@@ -106,7 +109,8 @@ pub(crate) fn check_module(module: &Module, phase: Phase, envelope: &Envelope) -
     })
 }
 
-/// Checks a function. The error is the first fault, with the trip count that exposes it.
+/// Checks a function. The error is the first fault, with the trip count that exposes it; `None` if the checker forced no trip
+/// count. `synchronised`: the function has its waits and barriers (phase `materialize`).
 fn check_function(
     function: &Function,
     layouts: &Arena<LayoutId, Layout>,
@@ -135,7 +139,7 @@ fn check_function(
     })
 }
 
-/// Checks a function with warp roles or pipelines: executes its roles together.
+/// Checks a function with warp roles or pipelines: executes its roles together. The error is as for [`check_function`].
 fn check_warp_roles(program: &Program<'_>) -> std::result::Result<(), (Fault, Option<u64>)> {
     let function = program.function;
     happens_before::check_arrival_counts(&function.attrs).map_err(|message| (Fault::FinalState { message }, None))?;
@@ -147,10 +151,10 @@ fn check_warp_roles(program: &Program<'_>) -> std::result::Result<(), (Fault, Op
     }
     let max_depth = function.attrs.pipelines.values().map(|info| u64::from(info.depth)).max().unwrap_or(1);
     // Each group of loops in turn takes every trip count that may matter, while all other groups run zero, one or two iterations.
-    for own in 0..loops.len() {
+    for tried_group in 0..loops.len() {
         for trip_count in (0..=2 * max_depth + 1).chain([17]) {
             for other_trip_count in 0..if loops.len() > 1 { 3 } else { 1 } {
-                let trip_count_of = |at: usize| if at == own { trip_count } else { other_trip_count };
+                let trip_count_of = |group_index: usize| if group_index == tried_group { trip_count } else { other_trip_count };
                 execute(bounds_for_trip_counts(&loops, trip_count_of), trip_count).map_err(|fault| (fault, Some(trip_count)))?;
             }
         }
@@ -158,7 +162,8 @@ fn check_warp_roles(program: &Program<'_>) -> std::result::Result<(), (Fault, Op
     Ok(())
 }
 
-/// Executes a function once, with the given values for unknown loop bounds, and the given outcomes of conditions.
+/// Executes a function once, with the given values for unknown loop bounds, and the given outcomes of conditions. Without
+/// `conditions`, both paths of every unknown condition are executed.
 fn execute(
     program: &Program<'_>,
     rules: Rules,
@@ -206,7 +211,7 @@ fn has_pipeline_steps(function: &Function, region: Region) -> bool {
     function.body.walk(region).into_iter().any(|op| is_step(&function.body.ops[op].kind))
 }
 
-/// Returns whether a region may end an iteration of an enclosing loop, or the function.
+/// Returns whether a region, or an `if` inside it, contains a `continue`, `break` or `return`.
 fn leaves_a_loop(function: &Function, region: Region) -> bool {
     let body = &function.body;
     body.blocks[body.block_of(region)].ops.iter().any(|op| {
@@ -232,7 +237,7 @@ fn only_computes(function: &Function, region: Region) -> bool {
 /// bound is computed before the bodies of the warp roles. Other loops are grouped by nesting depth.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum TripCountKey {
-    /// The upper bound, if it is computed before the bodies of the warp roles.
+    /// The upper bound, for a loop whose upper bound is computed before the bodies of the warp roles.
     UpperBound(Value),
     /// The number of enclosing loops, for a loop whose upper bound is computed later.
     NestingDepth(usize),
@@ -247,15 +252,15 @@ fn bounds_for_trip_counts(
     let mut forced_bounds = BTreeMap::new();
     let mut remaining: Vec<(usize, (&TripCountKey, &Vec<CheckedLoopBounds>))> = loops.iter().enumerate().collect();
     while !remaining.is_empty() {
-        let starts_at_remaining_end = |(at, (_, group)): &(usize, (&TripCountKey, &Vec<CheckedLoopBounds>))| {
+        let starts_at_remaining_end = |(group_index, (_, group)): &(usize, (&TripCountKey, &Vec<CheckedLoopBounds>))| {
             let other_loops =
-                remaining.iter().filter(|(other, _)| other != at).flat_map(|(_, (_, other_loops))| other_loops.iter());
+                remaining.iter().filter(|(other, _)| other != group_index).flat_map(|(_, (_, other_loops))| other_loops.iter());
             let ends: BTreeSet<Value> = other_loops.map(|bounds| bounds.upper.0).collect();
             group.iter().any(|bounds| bounds.lower.1.is_none() && ends.contains(&bounds.lower.0))
         };
         let next = remaining.iter().position(|one| !starts_at_remaining_end(one)).unwrap_or(0);
-        let (at, (key, group)) = remaining.remove(next);
-        for (value, number) in group_bounds_for_trip_count(key, group, trip_count_of(at), &forced_bounds) {
+        let (group_index, (key, group)) = remaining.remove(next);
+        for (value, number) in group_bounds_for_trip_count(key, group, trip_count_of(group_index), &forced_bounds) {
             forced_bounds.entry(value).or_insert(number);
         }
     }
@@ -279,8 +284,8 @@ fn group_bounds_for_trip_count(
     forced_bounds
 }
 
-/// The loops that contain pipeline steps, end groups of copies, or only compute inside a warp role. Loops with a small constant
-/// trip count are not included. The loops are grouped by the value that determines the trip count.
+/// The `for` loops whose trip counts the checker varies, grouped by the value that determines the trip count. These loops contain
+/// pipeline steps, end groups of copies, or only compute inside a warp role. Loops with a small constant trip count are excluded.
 fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<CheckedLoopBounds>> {
     let body = &function.body;
     let entry = function.entry();
@@ -320,7 +325,7 @@ fn loops_with_pipelines(function: &Function) -> BTreeMap<TripCountKey, Vec<Check
     loops
 }
 
-/// The value of a constant op.
+/// The bits of a value that a scalar constant defines; `None` for other values.
 fn constant_value(function: &Function, value: Value) -> Option<u64> {
     match function.body.ops[function.body.defining_op(value)?].kind.core() {
         Some(Core::Constant { value: Dense::Splat(bits) }) => Some(*bits),
@@ -328,7 +333,7 @@ fn constant_value(function: &Function, value: Value) -> Option<u64> {
     }
 }
 
-/// The bounds of a loop. A bound that is a constant has its value.
+/// The bounds of a loop for which the checker chooses trip counts.
 struct CheckedLoopBounds {
     /// The lower bound, with its value if it is constant.
     lower: (Value, Option<u64>),
@@ -362,9 +367,9 @@ impl CheckedLoopBounds {
         let to_number = |bits: Option<u64>| bits.map(|bits| scalars::as_number(self.scalar, self.unsigned, bits));
         to_number(self.lower.1).zip(to_number(self.upper.1))
     }
-    /// Returns values for the bounds that give the loop this trip count. `known` are the bounds that other loops have fixed. If
-    /// only the upper bound is constant, this bound keeps its value, because other loops may use the same constant. A loop that is
-    /// known to have an iteration gets at least one, because code after the loop may rely on this iteration.
+    /// Returns values for the bounds that give the loop this trip count. `known` has the values that other loops gave to bounds. If
+    /// only the upper bound is constant, it keeps its value, because other loops may use the same constant. If constant bounds show
+    /// that the loop has an iteration, the trip count is at least 1. Reason: code after the loop may rely on this iteration.
     fn for_trip_count(&self, trip_count: u64, known: &BTreeMap<Value, u64>) -> Vec<(Value, u64)> {
         let trip_count = trip_count.max(self.has_iteration().into());
         let step = self.step.1.unwrap_or(1).max(1);
@@ -394,9 +399,9 @@ fn ends_copies(function: &Function, region: Region) -> bool {
     body.blocks[body.block_of(region)].ops.iter().any(|op| matches!(body.ops[*op].kind, Op::CopyCommit {}))
 }
 
-/// The main loop of an epilogue loop. In the first form, both loops are pipelined, and the epilogue starts where the main loop
-/// ends. In the second form, the main loop ends a known number of iterations before the upper bound of the epilogue. A warp role
-/// that issues no copies has the second form.
+/// The main loop of an epilogue loop, which runs the remaining iterations; `None` if the op is not an epilogue loop. In the first
+/// form, both loops are pipelined, and the epilogue starts where the main loop ends. In the second form, the main loop ends a fixed
+/// number of iterations before the upper bound of the epilogue. A warp role that issues no copies has the second form.
 fn main_loop(function: &Function, op: OpId) -> Option<OpId> {
     let body = &function.body;
     let bounds_of = |op: OpId| body.ops[op].kind.core().and_then(Core::loop_bounds);
@@ -424,8 +429,8 @@ fn lower_bound_of(function: &Function, op: OpId) -> Value {
     function.body.ops[op].kind.core().and_then(Core::loop_bounds).expect("only `for` loops have parts").lower
 }
 
-/// The bounds of pipelined loops, without loops of few constant iterations. A main loop and its epilogue loop count as one loop.
-/// `None` if there is no pipelined loop.
+/// The bounds of the pipelined loops, except loops with a small constant trip count. A main loop and its epilogue loop count as one
+/// loop. `None` if there is no pipelined loop.
 fn pipelined_bounds(function: &Function) -> Option<Vec<CheckedLoopBounds>> {
     let body = &function.body;
     let pipelined: Vec<OpId> = body.walk(function.region).into_iter().filter(|op| is_pipelined(function, *op)).collect();

@@ -34,7 +34,7 @@ impl ScalarValue {
 #[derive(Clone)]
 pub(super) struct Scalars<'a> {
     function: &'a Function,
-    /// Loop bounds that give each loop the trip count under test.
+    /// The values of loop bounds that give each loop the trip count under test.
     forced_bounds: BTreeMap<Value, u64>,
     /// The values defined so far.
     values: BTreeMap<Value, ScalarValue>,
@@ -45,12 +45,12 @@ impl<'a> Scalars<'a> {
         Scalars { function, forced_bounds, values: BTreeMap::new() }
     }
 
-    /// The number of a scalar, if it is known.
+    /// The number of a scalar; `None` if the scalar is a symbol or undefined.
     pub(super) fn number_of(&self, value: &Value) -> Option<u64> {
         self.value(value)?.number()
     }
 
-    /// The number or the symbol of a scalar.
+    /// The number or the symbol of a scalar; `None` if the scalar has neither.
     pub(super) fn value(&self, value: &Value) -> Option<ScalarValue> {
         self.values.get(value).copied()
     }
@@ -65,19 +65,19 @@ impl<'a> Scalars<'a> {
         }
     }
 
-    /// Returns whether a loop with the counter `at` and the upper bound `to` runs another iteration. `like` has the type of the
-    /// counter.
-    pub(super) fn has_next_iteration(&self, like: &Value, unsigned: bool, at: u64, to: u64) -> bool {
+    /// Returns whether a loop runs another iteration if its counter is `counter` and its upper bound, excluded, is `to`. The value
+    /// `like` has the type of the counter.
+    pub(super) fn has_next_iteration(&self, like: &Value, unsigned: bool, counter: u64, to: u64) -> bool {
         let scalar = carrier_type(self.function, *like);
-        as_number(scalar, unsigned, at) < as_number(scalar, unsigned, to)
+        as_number(scalar, unsigned, counter) < as_number(scalar, unsigned, to)
     }
-    /// The loop counter in the next iteration.
-    pub(super) fn next_counter(&self, like: &Value, at: u64, step: u64) -> u64 {
-        truncated(carrier_type(self.function, *like), at.wrapping_add(step))
+    /// The loop counter in the next iteration, after `counter`. The value `like` has the type of the counter.
+    pub(super) fn next_counter(&self, like: &Value, counter: u64, step: u64) -> u64 {
+        truncated(carrier_type(self.function, *like), counter.wrapping_add(step))
     }
 
-    /// The kind of an access, after evaluation of the scalar that [`AccessKind::WritesIf`] names. If the scalar is unknown, the
-    /// checker assumes that the access does not read the old content.
+    /// The kind of an access, where a [`AccessKind::WritesIf`] becomes another kind by the value of its scalar. If the scalar is
+    /// unknown, the checker assumes that the access does not read the old content.
     pub(super) fn access_kind(&self, access_kind: AccessKind) -> AccessKind {
         let AccessKind::WritesIf(value) = access_kind else { return access_kind };
         match self.number_of(&value) {
@@ -87,7 +87,7 @@ impl<'a> Scalars<'a> {
         }
     }
 
-    /// The result of an op, if its operands are numbers.
+    /// The result of an op with one scalar result. `None` if an operand is not a number, or if the checker cannot evaluate the op.
     pub(super) fn result_of(&self, core: &Core, results: &[Value]) -> Option<ScalarValue> {
         if let [result] = results { self.eval(core, *result).map(ScalarValue::Number) } else { None }
     }
@@ -109,7 +109,7 @@ impl<'a> Scalars<'a> {
     }
 }
 
-/// The type in which a scalar is evaluated.
+/// The integer or float type in which the checker evaluates a scalar; for a pointer, the integer type of its address.
 pub(super) fn carrier_type(function: &Function, value: Value) -> Scalar {
     function.body.ty(value).elem().map_or(Scalar::I32, |elem| elem.carrier())
 }
@@ -119,7 +119,7 @@ pub(super) fn as_number(scalar: Scalar, unsigned: bool, bits: u64) -> i128 {
     if unsigned { i128::from(bits) } else { i128::from(scalar.sign_extend(bits)) }
 }
 
-/// A number truncated to the bits of a counter.
+/// The low bits of a number, as many as the type `scalar` has.
 pub(super) fn truncated(scalar: Scalar, number: u64) -> u64 {
     number & (u64::MAX >> (64 - scalar.bits().min(64)))
 }

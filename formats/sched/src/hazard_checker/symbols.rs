@@ -1,9 +1,9 @@
 //! Symbols for the scalars that an abstract execution cannot compute, and the outcomes of conditions on them.
 //!
 //! Two values have one symbol if equal ops compute them from equal operands. A load counts as such an op unless tokens order it
-//! with a write of the kernel. So warp roles that repeat a load and the computation of a condition share the condition's symbol.
-//! The execution gives the symbol one outcome for all of them. A value that the checker cannot follow has a symbol of its own each
-//! time it is computed.
+//! with a write of the kernel. Warp roles that repeat a load and the computation of a condition therefore share the condition's
+//! symbol. An execution gives the condition one outcome in all these roles. The checker cannot follow some values. Such a value
+//! gets a new symbol each time a role computes the value.
 //!
 //! See also: value numbering, and the path conditions of symbolic execution.
 
@@ -23,11 +23,11 @@ pub(super) struct Symbol(u32);
 /// The computation that a symbol stands for.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Origin {
-    /// A result of an op, which `Symbols::kinds` numbers.
+    /// The result with index `result` of an op. `kind` is the number of the op's text (`Symbols::op_texts`).
     Computed { kind: u32, operands: Vec<Option<ScalarValue>>, result: usize },
     /// The result of a condition that selects one of two values.
     Selected { cond: ScalarValue, one: ScalarValue, other: ScalarValue },
-    /// A value of a warp role that the checker cannot follow, and how often the role has computed it before.
+    /// A value that the checker cannot follow. `before` is how often the role has computed the value before.
     Unknown { warp_role: WarpRole, value: Value, before: u32 },
 }
 
@@ -63,12 +63,12 @@ impl Symbols {
         self.symbol_of(origin)
     }
 
-    /// The value of a condition's result, from the values of both paths.
+    /// The value of a result of an `if` with the condition `cond`, from the values that both paths forward.
     pub(super) fn selected_value(&mut self, cond: ScalarValue, one: ScalarValue, other: ScalarValue) -> ScalarValue {
         if one == other { one } else { ScalarValue::Symbol(self.symbol_of(Origin::Selected { cond, one, other })) }
     }
 
-    /// The symbols of an op's results. Empty if the results are no function of operands that the checker follows.
+    /// The symbols of an op's results. Empty if the op may give different results for equal operands, or if an operand is unknown.
     pub(super) fn result_symbols(&mut self, function: &Function, op: OpId, scalars: &Scalars<'_>) -> Vec<Option<ScalarValue>> {
         let node = &function.body.ops[op];
         let kind = match self.kinds.get(&op) {
@@ -132,7 +132,7 @@ impl Outcomes {
         Outcomes { sequence: Vec::new(), length, decided: BTreeMap::new() }
     }
 
-    /// The outcomes of the next execution; none after the last one.
+    /// The outcomes of the next execution; `None` after the last execution.
     pub(super) fn next_execution(mut self) -> Option<Outcomes> {
         self.sequence.resize(self.decided.len().min(self.length), false);
         while self.sequence.pop()? {}
@@ -140,8 +140,8 @@ impl Outcomes {
         Some(Outcomes { decided: BTreeMap::new(), ..self })
     }
 
-    /// Returns whether a condition with this symbol is true. If the symbol has no outcome yet, it gets one if `decides_steps`,
-    /// otherwise the result is `None`.
+    /// Returns whether a condition with this symbol is true. A symbol without an outcome gets the next outcome of the sequence if
+    /// the condition decides pipeline steps (`decides_steps`). Otherwise the result is `None`.
     pub(super) fn outcome_of(&mut self, symbol: Symbol, decides_steps: bool) -> Option<bool> {
         if let Some(outcome) = self.decided.get(&symbol) {
             return Some(*outcome);
@@ -149,10 +149,10 @@ impl Outcomes {
         if !decides_steps {
             return None;
         }
-        let at = self.decided.len();
-        let outcome = match at {
-            Outcomes::ALTERNATING.. => at % 2 == 1,
-            _ => self.sequence.get(at % self.length).copied().unwrap_or(false),
+        let position = self.decided.len();
+        let outcome = match position {
+            Outcomes::ALTERNATING.. => position % 2 == 1,
+            _ => self.sequence.get(position % self.length).copied().unwrap_or(false),
         };
         self.decided.insert(symbol, outcome);
         Some(outcome)

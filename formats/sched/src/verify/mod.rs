@@ -1,10 +1,10 @@
-//! Verifier rules of `.sched` files (V-SCHED). Code that receives a verified module may index its tables without bounds checks.
+//! Verifier rules of `.sched` files. Code that receives a verified module may index its tables without bounds checks.
 //!
 //! | code | rule |
 //! |---|---|
 //! | AS… | the program keeps the rules of `.as` ([`tileas::verify`]) |
 //! | SC001 | the phase is one of `.sched` |
-//! | SC006 | from phase alloc on, every buffer has an aligned place in the function's memory, and the target has this memory |
+//! | SC006 | from phase `alloc` on, every buffer has an aligned place in the function's memory, and the target has enough memory |
 //! | SC007 | there is no synchronisation before phase `pipeline-loops`; accesses to staged buffers name a stage |
 //! | SC008 | a schedule is of an existing loop, names each of its ops once, and has no more stages than a staged buffer can have |
 //! | SC009 | warp roles divide the warps of the CTA and their registers; each has a body at the end of the function |
@@ -23,7 +23,7 @@ use crate::{FunctionAttrs, Op, PipelineInfo, WarpRole};
 use base::diag::{Diagnostic, Place, Result};
 use base::ir::{OpNode, Operation};
 use base::{Arena, Envelope, Loc, Target};
-use core_dialect::rules::{Rule, require};
+use core_dialect::rules::{RuleResult, require};
 use core_dialect::tile::Elem;
 use numerics::Scalar;
 use tileas::effects::{BufferAccess, Completes, Effects};
@@ -33,12 +33,12 @@ use tileas::{Space, Type};
 
 /// The number of named barriers of a CTA (PTX ISA).
 const NAMED_BARRIERS: u32 = 16;
-/// Maximum copy groups in flight per thread.
+/// Upper bound of the operand `pending` of `copy_wait`. PTX has no such bound; no program needs as many copy groups in flight.
 const MAX_GROUPS: u32 = 1 << 16;
-/// Maximum number of stages of a schedule. Each stage needs a stage of a buffer, and thus shared memory.
+/// Maximum number of stages of a schedule. More stages would need more stages of the copied buffers than fit into shared memory.
 const MAX_STAGES: u32 = 64;
 
-/// Checks all rules except hazards ([`crate::hazard_checker::check_module`]).
+/// Checks all rules except hazards ([`crate::hazard_checker::check_module`]). Returns the phase of the file.
 pub(crate) fn check_structure(module: &Module, envelope: &Envelope) -> Result<Phase> {
     let target = envelope.target()?;
     let phase = Phase::from_envelope(envelope)
@@ -80,10 +80,10 @@ pub(crate) fn check_structure(module: &Module, envelope: &Envelope) -> Result<Ph
     Ok(phase)
 }
 
-/// Checks the table of a schedule. From phase `pipeline-loops` on the scheduled loop no longer exists, so the function checks only
-/// the entries.
+/// Checks the entries of a schedule, and that they name the ops of the scheduled loop. From phase `pipeline-loops` on, the loop no
+/// longer exists in its scheduled form, so only the entries are checked.
 fn check_schedule(module: &Module, phase: Phase, schedule: &LoopSchedule) -> Result<()> {
-    let rule = || -> Rule {
+    let rule = || -> RuleResult {
         let function = module.functions.iter().find(|function| function.name == schedule.function);
         let function = function.ok_or("there is no such function")?;
         require(schedule.interval > 0, || "an iteration starts every 0 cycles".into())?;
@@ -163,7 +163,7 @@ fn check_marked_ops(
 }
 
 /// Checks that a function's TMEM columns are a valid allocation, and that as many CTAs as the occupancy requires can allocate them.
-fn check_tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
+fn check_tensor_memory(attrs: &FunctionAttrs, target: Target) -> RuleResult {
     let Some(TensorMemory { columns, address }) = attrs.tensor else { return Ok(()) };
     let max_columns = tileas::budget::tmem_columns(target, attrs.program.occupancy.unwrap_or(1));
     require(columns.is_power_of_two() && (MIN_ALLOCATED_COLUMNS..=max_columns).contains(&columns), || {
@@ -185,7 +185,7 @@ fn check_tensor_memory(attrs: &FunctionAttrs, target: Target) -> Rule {
 }
 
 /// Checks that every buffer is aligned and within the function's memory.
-fn check_placements(attrs: &FunctionAttrs, target: Target) -> Rule {
+fn check_placements(attrs: &FunctionAttrs, target: Target) -> RuleResult {
     let (placed, buffers) = (attrs.placements.len(), attrs.program.buffers.len());
     require(placed == buffers, || format!("{placed} of {buffers} buffers have a placement"))?;
     let max_bytes = tileas::budget::shared_memory(target);
@@ -213,7 +213,7 @@ fn check_placements(attrs: &FunctionAttrs, target: Target) -> Rule {
 }
 
 /// Checks the rules for the ops of `.sched`, and for properties of `.as` ops that depend on the phase.
-fn check_op(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Option<WarpRole>) -> Rule {
+fn check_op(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Option<WarpRole>) -> RuleResult {
     let attrs = &function.attrs;
     let op_rule = match &op.kind {
         Op::Core(program) => {
@@ -258,12 +258,13 @@ fn check_op(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Optio
     require(phase.has_pipelined_loops(), || format!("there is no synchronisation in phase {}", phase.name()))
 }
 
-/// Checks properties of an `.as` op that only `.sched` allows: the stage of a staged buffer, and an MMA in flight.
-fn check_program_op_in_phase(function: &Function, phase: Phase, effects: &Effects<'_>) -> Rule {
+/// Checks two properties of an `.as` op that only `.sched` allows, and only from phase `pipeline-loops` on: the stage of a
+/// multi-stage buffer, and an MMA in flight.
+fn check_program_op_in_phase(function: &Function, phase: Phase, effects: &Effects<'_>) -> RuleResult {
     let in_flight = effects.completes == Completes::WithMmaGroup;
     require(!in_flight || phase.has_pipelined_loops(), || format!("no MMA is in flight in phase {}", phase.name()))?;
     for (i, BufferAccess { buffer, stage, .. }) in effects.buffers.iter().enumerate() {
-        // In phase alloc, a buffer may already have several stages although no access names one.
+        // From phase `alloc` to `pipeline-loops`, a buffer may have several stages although no access names a stage.
         let staged_buffer = phase.has_pipelined_loops() && function.attrs.placements[*buffer].depth > 1;
         match stage {
             Some(_) if !phase.has_pipelined_loops() => return Err(format!("no access names a stage in phase {}", phase.name())),

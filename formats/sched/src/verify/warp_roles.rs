@@ -7,14 +7,14 @@ use crate::phase::Phase;
 use base::ir::Op as OpId;
 use base::{Loc, Target, Value};
 use core_dialect::core_ops::{Core, Effect};
-use core_dialect::rules::Rule;
+use core_dialect::rules::RuleResult;
 use core_dialect::tile::Elem;
 use numerics::Scalar;
 use std::collections::BTreeSet;
 use tileas::verify::ExecutedRegion;
 use tileas::{MmaAtom, Type};
 
-/// The number of warps of a warp group. The warps of a group set register counts and issue wgmma ops together.
+/// The number of warps of a warp group (PTX ISA). The warps of a group set register counts and issue wgmma ops together.
 const WARPS_PER_GROUP: u32 = 4;
 /// Maximum arrivals that an mbarrier can count (PTX ISA).
 const MAX_ARRIVALS: u32 = (1 << 20) - 1;
@@ -32,7 +32,7 @@ pub(super) fn role_regions(function: &Function) -> Vec<ExecutedRegion> {
     function.body.ops.values().filter_map(|op| executed_region(&op.kind)).collect()
 }
 
-/// For each op, the warp role whose body contains it.
+/// By op number, the warp role whose body contains the op; `None` for an op outside all bodies.
 pub(super) fn executing_roles(function: &Function) -> Vec<Option<WarpRole>> {
     let mut roles = vec![None; function.body.ops.len()];
     for op in function.body.ops.values() {
@@ -44,7 +44,7 @@ pub(super) fn executing_roles(function: &Function) -> Vec<Option<WarpRole>> {
 }
 
 /// Checks the table of warp roles: names, warps and registers.
-pub(super) fn check_roles(function: &Function, phase: Phase, target: Target) -> Rule {
+pub(super) fn check_roles(function: &Function, phase: Phase, target: Target) -> RuleResult {
     let FunctionAttrs { warp_roles, pipelines, program, .. } = &function.attrs;
     let too_early = |what: &str| format!("there are no {what} in phase {}", phase.name());
     require(phase >= Phase::WarpRoles || warp_roles.is_empty(), || too_early("warp roles"))?;
@@ -68,7 +68,7 @@ pub(super) fn check_roles(function: &Function, phase: Phase, target: Target) -> 
 
 /// Checks the register counts that warp roles set (`setmaxnreg`). All warps of a warp group set the same count. The warps of the
 /// CTA together use no more registers than at launch.
-fn check_registers(attrs: &FunctionAttrs, target: Target) -> Rule {
+fn check_registers(attrs: &FunctionAttrs, target: Target) -> RuleResult {
     let registers_of_warp =
         |warp: u32| attrs.warp_roles.values().find(|info| contains_warp(info, warp)).and_then(|info| info.registers);
     let warps = attrs.program.warps;
@@ -106,7 +106,7 @@ fn contains_warp(info: &WarpRoleInfo, warp: u32) -> bool {
 
 /// Checks the table of pipelines. No two pipelines share buffers or barriers. A pipeline that threads fill may have no buffers and
 /// only signal.
-pub(super) fn check_pipelines(function: &Function, target: Target) -> Rule {
+pub(super) fn check_pipelines(function: &Function, target: Target) -> RuleResult {
     let attrs = &function.attrs;
     let mut occupied_ranges: Vec<(u64, u64)> = Vec::new();
     if !attrs.pipelines.is_empty() {
@@ -208,7 +208,7 @@ pub(super) fn check_bodies(function: &Function) -> std::result::Result<(), (Loc,
 }
 
 /// Checks that the warps of a role that issues wgmma ops or accesses tensor memory start at a warp-group boundary.
-pub(super) fn check_program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role: Option<WarpRole>) -> Rule {
+pub(super) fn check_program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role: Option<WarpRole>) -> RuleResult {
     let Some(warp_role) = warp_role else { return Ok(()) };
     let is_aligned = attrs.warp_roles[warp_role].first_warp.is_multiple_of(WARPS_PER_GROUP);
     // Four warps together also cover all lanes of tensor memory.
@@ -224,7 +224,7 @@ pub(super) fn check_program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role
 
 /// Checks that a warp role executes only pipeline steps of its side (producer or consumer). A step must name a stage if the
 /// pipeline has several stages.
-pub(super) fn check_pipeline_step(function: &Function, op: &Op, warp_role: Option<WarpRole>) -> Rule {
+pub(super) fn check_pipeline_step(function: &Function, op: &Op, warp_role: Option<WarpRole>) -> RuleResult {
     let is_i32 = |value: &Value| *function.body.ty(*value) == Type::Scalar(Elem::Scalar(Scalar::I32));
     let (pipeline, stage, phase, produces) = match op {
         Op::PipelineAcquire { pipeline, stage, phase } => (pipeline, stage, Some(phase), true),

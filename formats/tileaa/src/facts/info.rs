@@ -15,7 +15,7 @@ pub(super) const MAX_DIVISOR: u64 = 1 << 62;
 pub struct AxisInfo {
     /// Within groups of this length, each element is its predecessor plus one (for pointers: plus one pointee).
     pub contiguity: u64,
-    /// The first element of each such group is a multiple of this number (for pointers: in bytes).
+    /// The first element of each group of length `contiguity` is a multiple of this number (for pointers: in bytes).
     pub divisibility: u64,
     /// Within groups of this length all elements are equal.
     pub constancy: u64,
@@ -23,7 +23,7 @@ pub struct AxisInfo {
 
 /// All facts about a tile or scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Info {
+pub struct TileFacts {
     /// Bounds of every element as a signed number, both included.
     pub range: (i64, i64),
     /// A common divisor of all elements; for pointers in bytes.
@@ -53,21 +53,21 @@ impl AxisInfo {
     }
 }
 
-impl Info {
+impl TileFacts {
     /// The facts that follow from the element type and the shape alone.
-    pub fn unknown(elem: Elem, shape: &Shape) -> Info {
-        Info { range: full_range(elem), divisor: 1, axes: shape.iter().map(|_| AxisInfo::UNKNOWN).collect() }
+    pub fn unknown(elem: Elem, shape: &Shape) -> TileFacts {
+        TileFacts { range: full_range(elem), divisor: 1, axes: shape.iter().map(|_| AxisInfo::UNKNOWN).collect() }
     }
 
     /// The facts about a tile in which every element is `value`.
-    pub(super) fn splat(value: i64, shape: &Shape) -> Info {
-        Info::all_equal((value, value), power_of_two_divisor(value as u64), shape)
+    pub(super) fn splat(value: i64, shape: &Shape) -> TileFacts {
+        TileFacts::all_equal((value, value), power_of_two_divisor(value as u64), shape)
     }
 
     /// The facts about a tile whose elements are all equal.
-    pub(super) fn all_equal(range: (i64, i64), divisor: u64, shape: &Shape) -> Info {
+    pub(super) fn all_equal(range: (i64, i64), divisor: u64, shape: &Shape) -> TileFacts {
         let axis = |extent: &u32| AxisInfo { contiguity: 1, divisibility: divisor, constancy: u64::from(*extent) };
-        Info { range, divisor, axes: shape.iter().map(axis).collect() }
+        TileFacts { range, divisor, axes: shape.iter().map(axis).collect() }
     }
 
     /// The value of every element, if the range contains only one number.
@@ -76,8 +76,8 @@ impl Info {
     }
 
     /// The facts that hold for both inputs.
-    pub(super) fn join(&self, other: &Info) -> Info {
-        Info {
+    pub(super) fn join(&self, other: &TileFacts) -> TileFacts {
+        TileFacts {
             range: (self.range.0.min(other.range.0), self.range.1.max(other.range.1)),
             divisor: self.divisor.min(other.divisor),
             axes: self.axes.iter().zip(&other.axes).map(|(a, b)| a.join(*b)).collect(),
@@ -85,9 +85,9 @@ impl Info {
     }
 
     /// Strengthens each kind of fact by the facts that the other kinds imply.
-    pub(super) fn refine(mut self, shape: &Shape) -> Info {
+    pub(super) fn refine(mut self, shape: &Shape) -> TileFacts {
         if let Some(value) = self.constant() {
-            return Info::splat(value, shape);
+            return TileFacts::splat(value, shape);
         }
         let axis_divisor = self.axes.iter().map(|axis| axis.divisor_at(1, 1)).max().unwrap_or(1);
         self.divisor = self.divisor.max(axis_divisor);
@@ -97,8 +97,8 @@ impl Info {
         self
     }
 
-    /// The contiguity along a dimension after a conversion of elements of type `elem` to a wider type. Numbers in a group may wrap
-    /// around at the greatest number of `elem`. The result is then a shorter length, at which no group can wrap.
+    /// The contiguity along a dimension after a conversion of the elements, of type `elem`, to a wider type. If the numbers in a
+    /// group may wrap around at the greatest number of `elem`, the result is a shorter length. No group of this length can wrap.
     pub(super) fn contiguity_if_widened(&self, dim: usize, elem: Elem) -> u64 {
         let axis = self.axes[dim];
         let (low, high) = full_range(elem);

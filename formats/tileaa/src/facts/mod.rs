@@ -9,7 +9,7 @@ mod info;
 mod table;
 mod transfer;
 
-pub use info::{AxisInfo, Info, full_range};
+pub use info::{AxisInfo, TileFacts, full_range};
 pub(crate) use table::first_underivable;
 pub use table::{ValueFacts, derive_table};
 
@@ -43,12 +43,12 @@ pub struct MemRefFacts {
 pub struct Facts<'a> {
     function: &'a Function,
     /// By value id; `None` for a value that is not a tile, and for an unreachable value.
-    infos: Vec<Option<Info>>,
+    infos: Vec<Option<TileFacts>>,
 }
 
-/// How often the facts about a loop-carried value may change before the analysis widens its range to that of the type.
+/// How often the facts about a loop-carried value may change before the analysis widens a growing range to that of the type.
 const MAX_CHANGES_BEFORE_WIDENING: u32 = 2;
-/// How often the facts about a loop-carried value may change before the analysis drops all of them.
+/// How often the facts about a loop-carried value may change before the analysis drops all facts about the value.
 const MAX_CHANGES: u32 = 12;
 /// Limit on the iterations of the analysis. A loop nest may need one iteration for each nesting level. At the limit, the analysis
 /// drops all facts about loop-carried values.
@@ -82,8 +82,8 @@ impl<'a> Facts<'a> {
         Facts { function, infos: analysis.infos }
     }
 
-    /// All facts about a tile or scalar.
-    pub fn info(&self, value: Value) -> Option<&Info> {
+    /// All facts about a tile or scalar; `None` for a value of another type, and for an unreachable value.
+    pub fn info(&self, value: Value) -> Option<&TileFacts> {
         self.infos[value.0 as usize].as_ref()
     }
 
@@ -103,7 +103,7 @@ impl<'a> Facts<'a> {
 
     /// The number that all elements have; `None` if the facts do not show that there is one.
     pub fn constant(&self, value: Value) -> Option<i64> {
-        self.info(value).and_then(Info::constant)
+        self.info(value).and_then(TileFacts::constant)
     }
 
     /// The facts along a dimension of a tile.
@@ -111,7 +111,7 @@ impl<'a> Facts<'a> {
         self.info(value).and_then(|info| info.axes.get(dim)).copied().unwrap_or(AxisInfo::UNKNOWN)
     }
 
-    /// The facts about a memref, or about the memref of a view.
+    /// The facts about a memref, or about the memref of a view. `None` for a block argument and for other types.
     pub fn memref(&self, value: Value) -> Option<MemRefFacts> {
         let body = &self.function.body;
         match (&body.ops[body.defining_op(value)?].kind, body.ty(value)) {
@@ -141,7 +141,7 @@ impl<'a> Facts<'a> {
 struct FactAnalysis<'a> {
     function: &'a Function,
     /// The facts found so far; `None` as in [`Facts`].
-    infos: Vec<Option<Info>>,
+    infos: Vec<Option<TileFacts>>,
     /// How often the facts about a value have changed.
     changes: Vec<u32>,
     /// The op that contains each op.
@@ -156,16 +156,16 @@ impl FactAnalysis<'_> {
     }
 
     /// The facts that follow from the type of a value alone.
-    fn unknown(&self, value: Value) -> Option<Info> {
-        self.tile(value).map(|(elem, shape)| Info::unknown(elem, shape))
+    fn unknown(&self, value: Value) -> Option<TileFacts> {
+        self.tile(value).map(|(elem, shape)| TileFacts::unknown(elem, shape))
     }
 
-    fn info(&self, value: Value) -> Option<&Info> {
+    fn info(&self, value: Value) -> Option<&TileFacts> {
         self.infos[value.0 as usize].as_ref()
     }
 
     /// Replaces the facts about a value, and notes whether they changed.
-    fn set_info(&mut self, value: Value, info: Option<Info>) {
+    fn set_info(&mut self, value: Value, info: Option<TileFacts>) {
         let info_of_value = &mut self.infos[value.0 as usize];
         if *info_of_value != info {
             *info_of_value = info;
@@ -174,7 +174,7 @@ impl FactAnalysis<'_> {
     }
 
     /// Merges the facts about one more incoming value into the facts about `to`. Widens a range that keeps growing.
-    fn merge_info(&mut self, from: Option<Info>, to: Value) {
+    fn merge_info(&mut self, from: Option<TileFacts>, to: Value) {
         let (Some(from), Some((elem, shape))) = (from, self.tile(to)) else { return };
         let (full, shape) = (full_range(elem), shape.clone());
         let Some(old) = self.info(to) else {
@@ -188,7 +188,7 @@ impl FactAnalysis<'_> {
         let changes = &mut self.changes[to.0 as usize];
         *changes += 1;
         if *changes > MAX_CHANGES {
-            joined = Info::unknown(elem, &shape);
+            joined = TileFacts::unknown(elem, &shape);
         } else if *changes > MAX_CHANGES_BEFORE_WIDENING {
             let old_range = self.infos[to.0 as usize].as_ref().map_or(full, |info| info.range);
             if joined.range.0 < old_range.0 {
@@ -239,7 +239,7 @@ impl FactAnalysis<'_> {
             Op::Core(Core::MemRefShape { memref }) => self.set_memref_shape(op, *memref),
             Op::Core(Core::ViewShape { .. }) => {
                 for &result in &node.results {
-                    let info = self.unknown(result).map(|info| Info { range: (0, info.range.1), ..info });
+                    let info = self.unknown(result).map(|info| TileFacts { range: (0, info.range.1), ..info });
                     self.set_info(result, info);
                 }
             }
@@ -294,7 +294,7 @@ impl FactAnalysis<'_> {
         let last = upper.range.1.saturating_sub(1);
         let range = if signed_order_holds && lower.range.0 <= last { (lower.range.0, last) } else { full_range(elem) };
         let divisor = lower.divisor.min(step.divisor);
-        let info = Info { range, divisor, axes: Default::default() }.refine(&Shape::new());
+        let info = TileFacts { range, divisor, axes: Default::default() }.refine(&Shape::new());
         self.set_info(index, Some(info));
     }
 
@@ -306,7 +306,7 @@ impl FactAnalysis<'_> {
         self.infos = current.infos;
         for (dim, &result) in function.body.ops[op].results.iter().enumerate() {
             let Some((elem, shape)) = self.tile(result) else { continue };
-            let mut info = Info::unknown(elem, shape);
+            let mut info = TileFacts::unknown(elem, shape);
             if let Some(facts) = &facts {
                 info.divisor = facts.size_divisors[dim];
                 let (low, high) = facts.size_ranges[dim];

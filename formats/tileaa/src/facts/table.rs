@@ -1,6 +1,6 @@
 //! The table of facts in a file. The verifier derives the facts again from the ops, and rejects a table that claims more.
 
-use super::{AxisInfo, Facts, Info, full_range};
+use super::{AxisInfo, Facts, TileFacts, full_range};
 use crate::{Function, Op};
 use base::Value;
 use core_dialect::core_ops::Core;
@@ -40,7 +40,7 @@ pub fn derive_table(function: &Function) -> Vec<ValueFacts> {
     rows.collect()
 }
 
-/// The first value about which a table claims more facts than the analysis derives.
+/// The first value about which a table claims more than the analysis derives; `None` if the analysis derives the full table.
 pub(crate) fn first_underivable(function: &Function, table: &[ValueFacts]) -> Option<Value> {
     if table.is_empty() {
         return None;
@@ -54,7 +54,7 @@ pub(crate) fn first_underivable(function: &Function, table: &[ValueFacts]) -> Op
 }
 
 /// Returns whether the facts that the analysis derives imply a claim.
-fn implies(info: &Info, claim: &ValueFacts) -> bool {
+fn implies(info: &TileFacts, claim: &ValueFacts) -> bool {
     let divisor_holds = claim.divisor.is_none_or(|divisor| divisor.is_power_of_two() && divisor <= info.divisor);
     let range_holds = claim.range.is_none_or(|(low, high)| low <= info.range.0 && info.range.1 <= high);
     let rank_fits = claim.axes.is_empty() || claim.axes.len() == info.axes.len();

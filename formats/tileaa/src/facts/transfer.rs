@@ -1,6 +1,6 @@
 //! Transfer functions: they compute the facts about an op's result from the facts about its operands.
 
-use super::info::{AxisInfo, Info, MAX_DIVISOR, full_range, power_of_two_divisor};
+use super::info::{AxisInfo, MAX_DIVISOR, TileFacts, full_range, power_of_two_divisor};
 use core_dialect::core_ops::{CLUSTER_SIZES, Core, Fact};
 use core_dialect::tile::{Dense, Elem, Shape};
 use numerics::Scalar;
@@ -12,27 +12,27 @@ const GRID_LIMIT: i64 = 1 << 24;
 /// An operand: the facts about it, and its type.
 #[derive(Clone, Copy)]
 pub(super) struct Operand<'a> {
-    pub(super) info: &'a Info,
+    pub(super) info: &'a TileFacts,
     pub(super) elem: Elem,
     pub(super) shape: &'a Shape,
 }
 
 /// The facts about the result of a pure op, which is a tile with this element type and shape. The operands are in the op's order.
-pub(super) fn result_info(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &Shape) -> Info {
-    let unknown = || Info::unknown(elem, shape);
+pub(super) fn result_info(core: &Core, operands: &[Operand<'_>], elem: Elem, shape: &Shape) -> TileFacts {
+    let unknown = || TileFacts::unknown(elem, shape);
     let is_int = elem.scalar().is_some_and(Scalar::is_int);
     let info = match (core, operands) {
         (Core::Constant { value }, _) if is_int => constant_info(value, elem.carrier(), shape),
         (Core::Iota {}, _) => iota_info(shape, elem),
-        (Core::BlockId { .. } | Core::ClcBlockId { .. }, _) => Info::all_equal((0, GRID_LIMIT - 2), 1, shape),
-        (Core::BlockCount { .. }, _) => Info::all_equal((1, GRID_LIMIT - 1), 1, shape),
-        (Core::ClcBlockCount {}, _) => Info::all_equal((1, i64::from(i32::MAX)), 1, shape),
-        (Core::ClusterRank {}, _) => Info::all_equal((0, i64::from(CLUSTER_SIZES[1]) - 1), 1, shape),
+        (Core::BlockId { .. } | Core::ClcBlockId { .. }, _) => TileFacts::all_equal((0, GRID_LIMIT - 2), 1, shape),
+        (Core::BlockCount { .. }, _) => TileFacts::all_equal((1, GRID_LIMIT - 1), 1, shape),
+        (Core::ClcBlockCount {}, _) => TileFacts::all_equal((1, i64::from(i32::MAX)), 1, shape),
+        (Core::ClusterRank {}, _) => TileFacts::all_equal((0, i64::from(CLUSTER_SIZES[1]) - 1), 1, shape),
         (Core::Assume { fact, .. }, [x]) => assume_info(fact, x),
         (Core::Broadcast { .. }, [x]) => broadcast_info(x, shape),
         (Core::Reshape { .. }, [x]) => reshape_info(x, shape),
         (Core::Permute { order, .. }, [x]) => {
-            Info { axes: order.iter().map(|dim| x.info.axes[*dim as usize]).collect(), ..x.info.clone() }
+            TileFacts { axes: order.iter().map(|dim| x.info.axes[*dim as usize]).collect(), ..x.info.clone() }
         }
         (Core::Offset { .. }, [ptr, offset]) => offset_info(ptr, offset),
         (Core::PtrCast { .. } | Core::IntToPtr { .. } | Core::PtrToInt { .. }, [x]) => cast_address_info(x, elem),
@@ -46,12 +46,12 @@ pub(super) fn result_info(core: &Core, operands: &[Operand<'_>], elem: Elem, sha
     info.refine(shape)
 }
 
-fn constant_info(value: &Dense, scalar: Scalar, shape: &Shape) -> Info {
+fn constant_info(value: &Dense, scalar: Scalar, shape: &Shape) -> TileFacts {
     match value {
-        Dense::Splat(bits) => Info::splat(scalar.sign_extend(*bits), shape),
+        Dense::Splat(bits) => TileFacts::splat(scalar.sign_extend(*bits), shape),
         Dense::Elements(elements) => {
             let numbers = || elements.iter().map(|bits| scalar.sign_extend(*bits));
-            let mut info = Info::unknown(Elem::Scalar(scalar), shape);
+            let mut info = TileFacts::unknown(Elem::Scalar(scalar), shape);
             info.range = (numbers().min().unwrap_or(0), numbers().max().unwrap_or(0));
             info.divisor = numbers().map(|number| power_of_two_divisor(number as u64)).min().unwrap_or(MAX_DIVISOR);
             info
@@ -59,16 +59,16 @@ fn constant_info(value: &Dense, scalar: Scalar, shape: &Shape) -> Info {
     }
 }
 
-fn iota_info(shape: &Shape, elem: Elem) -> Info {
+fn iota_info(shape: &Shape, elem: Elem) -> TileFacts {
     let extent = u64::from(shape[0]);
     let axis = AxisInfo { contiguity: extent, divisibility: MAX_DIVISOR, constancy: 1 };
     let (low, high) = full_range(elem);
     // If the element type has only as many values as the tile has elements, the upper half of them are negative numbers.
     let range = if extent as i64 - 1 <= high { (0, extent as i64 - 1) } else { (low, high) };
-    Info { range, divisor: 1, axes: [axis].into_iter().collect() }
+    TileFacts { range, divisor: 1, axes: [axis].into_iter().collect() }
 }
 
-fn assume_info(fact: &Fact, x: &Operand<'_>) -> Info {
+fn assume_info(fact: &Fact, x: &Operand<'_>) -> TileFacts {
     let mut info = x.info.clone();
     match fact {
         Fact::DivBy { divisor, every: None, .. } => info.divisor = info.divisor.max(*divisor),
@@ -104,19 +104,19 @@ fn assume_info(fact: &Fact, x: &Operand<'_>) -> Info {
     info
 }
 
-fn broadcast_info(x: &Operand<'_>, shape: &Shape) -> Info {
+fn broadcast_info(x: &Operand<'_>, shape: &Shape) -> TileFacts {
     if x.shape.is_empty() {
-        return Info::all_equal(x.info.range, x.info.divisor, shape);
+        return TileFacts::all_equal(x.info.range, x.info.divisor, shape);
     }
     let axes = x.info.axes.iter().zip(x.shape).zip(shape).map(|((axis, from), to)| {
         if from == to { *axis } else { AxisInfo { contiguity: 1, divisibility: x.info.divisor, constancy: u64::from(*to) } }
     });
-    Info { axes: axes.collect(), ..x.info.clone() }
+    TileFacts { axes: axes.collect(), ..x.info.clone() }
 }
 
 /// The facts about a reshape. The elements keep their row-major order. The function divides the dimensions of both shapes into
 /// groups with equal element counts. The fastest-varying dimension of a group keeps the facts along it.
-fn reshape_info(x: &Operand<'_>, shape: &Shape) -> Info {
+fn reshape_info(x: &Operand<'_>, shape: &Shape) -> TileFacts {
     let mut axes: Vec<AxisInfo> =
         shape.iter().map(|_| AxisInfo { contiguity: 1, divisibility: x.info.divisor, constancy: 1 }).collect();
     let (mut from, mut to) = (x.shape.len(), shape.len());
@@ -139,11 +139,11 @@ fn reshape_info(x: &Operand<'_>, shape: &Shape) -> Info {
         regroup(&x.info.axes[from..from_end], &x.shape[from..from_end], &mut axes[to..to_end], &shape[to..to_end]);
     }
     // Leading dimensions of extent one that are in no group keep the default facts.
-    Info { axes: axes.into_iter().collect(), ..x.info.clone() }
+    TileFacts { axes: axes.into_iter().collect(), ..x.info.clone() }
 }
 
-/// Transfers the facts along a dimension of a reshaped operand. `old` is a group of operand dimensions, and `new` the matching
-/// group of result dimensions. Facts pass between the fastest-varying dimensions of the two groups.
+/// Transfers facts from a group of operand dimensions (`old`) to the group of result dimensions that holds the same elements
+/// (`new`). Facts pass between the fastest-varying dimensions of the two groups.
 fn regroup(old: &[AxisInfo], old_shape: &[u32], new: &mut [AxisInfo], new_shape: &[u32]) {
     let fastest = |shape: &[u32]| shape.iter().rposition(|extent| *extent > 1);
     let (Some(from), Some(to)) = (fastest(old_shape), fastest(new_shape)) else { return };
@@ -169,14 +169,14 @@ fn sum_axis(lhs: AxisInfo, rhs: AxisInfo, unit: u64) -> AxisInfo {
 }
 
 /// The facts about a pointer plus an offset, which counts pointees.
-fn offset_info(ptr: &Operand<'_>, offset: &Operand<'_>) -> Info {
+fn offset_info(ptr: &Operand<'_>, offset: &Operand<'_>) -> TileFacts {
     let unit = match ptr.elem {
         Elem::Ptr { pointee, .. } => u64::from(pointee.bytes()),
         Elem::Scalar(_) => 1,
     };
     // Two 4-bit elements share a byte, so their addresses are not one unit apart.
     if matches!(ptr.elem, Elem::Ptr { pointee, .. } if pointee.bits() == 4) {
-        return Info::unknown(ptr.elem, ptr.shape);
+        return TileFacts::unknown(ptr.elem, ptr.shape);
     }
     let axes = ptr.info.axes.iter().zip(&offset.info.axes).enumerate().map(|(dim, (base, distance))| {
         let contiguity_if_widened = offset.info.contiguity_if_widened(dim, offset.elem);
@@ -188,22 +188,22 @@ fn offset_info(ptr: &Operand<'_>, offset: &Operand<'_>) -> Info {
         sum_axis(*base, distance, unit)
     });
     let scaled = offset.info.divisor.saturating_mul(power_of_two_divisor(unit)).min(MAX_DIVISOR);
-    Info { range: ptr.info.range, divisor: ptr.info.divisor.min(scaled), axes: axes.collect() }
+    TileFacts { range: ptr.info.range, divisor: ptr.info.divisor.min(scaled), axes: axes.collect() }
 }
 
 /// The facts about an address that is cast to another pointee type, or to or from an integer. If the size of the pointee changes,
 /// neighbours are no longer one pointee apart.
-fn cast_address_info(x: &Operand<'_>, elem: Elem) -> Info {
+fn cast_address_info(x: &Operand<'_>, elem: Elem) -> TileFacts {
     let size = |elem: Elem| match elem {
         Elem::Ptr { pointee, .. } => pointee.bytes(),
         Elem::Scalar(_) => 1,
     };
     let same_unit = size(x.elem) == size(elem);
     let axis = |axis: &AxisInfo| if same_unit { *axis } else { AxisInfo { contiguity: 1, divisibility: x.info.divisor, ..*axis } };
-    Info { range: (i64::MIN, i64::MAX), divisor: x.info.divisor, axes: x.info.axes.iter().map(axis).collect() }
+    TileFacts { range: (i64::MIN, i64::MAX), divisor: x.info.divisor, axes: x.info.axes.iter().map(axis).collect() }
 }
 
-fn select_info(cond: &Operand<'_>, yes: &Operand<'_>, no: &Operand<'_>) -> Info {
+fn select_info(cond: &Operand<'_>, yes: &Operand<'_>, no: &Operand<'_>) -> TileFacts {
     let mut info = yes.info.join(no.info);
     for (axis, cond) in info.axes.iter_mut().zip(&cond.info.axes) {
         let contiguity = axis.contiguity.min(cond.constancy);
@@ -215,8 +215,8 @@ fn select_info(cond: &Operand<'_>, yes: &Operand<'_>, no: &Operand<'_>) -> Info 
 
 /// The facts about a comparison. If a group of contiguous integers starts at a multiple of its length, it contains no other
 /// multiple. All its integers therefore compare in the same way with any multiple of the length.
-fn compare_info(kind: Compare, lhs: &Operand<'_>, rhs: &Operand<'_>, shape: &Shape) -> Info {
-    let mut info = Info::unknown(Elem::Scalar(Scalar::I1), shape);
+fn compare_info(kind: Compare, lhs: &Operand<'_>, rhs: &Operand<'_>, shape: &Shape) -> TileFacts {
+    let mut info = TileFacts::unknown(Elem::Scalar(Scalar::I1), shape);
     let Compare::Int { predicate, .. } = kind else { return with_constancy(&[*lhs, *rhs], info) };
     for (dim, axis) in info.axes.iter_mut().enumerate() {
         let (left, right) = (lhs.info.axes[dim], rhs.info.axes[dim]);
@@ -233,16 +233,17 @@ fn compare_info(kind: Compare, lhs: &Operand<'_>, rhs: &Operand<'_>, shape: &Sha
     info
 }
 
-/// The facts about the result of an elementwise op about which the analysis knows only that equal operands give equal results.
-fn with_constancy(operands: &[Operand<'_>], mut info: Info) -> Info {
+/// Adds to `info` the constancy of an element-wise op's result. The analysis knows about the op only that equal operands give equal
+/// results.
+fn with_constancy(operands: &[Operand<'_>], mut info: TileFacts) -> TileFacts {
     for (dim, axis) in info.axes.iter_mut().enumerate() {
         axis.constancy = operands.iter().map(|operand| operand.info.axes[dim].constancy).min().unwrap_or(1);
     }
     info
 }
 
-fn convert_info(kind: Convert, x: &Operand<'_>, elem: Elem) -> Info {
-    let unknown = Info::unknown(elem, x.shape);
+fn convert_info(kind: Convert, x: &Operand<'_>, elem: Elem) -> TileFacts {
+    let unknown = TileFacts::unknown(elem, x.shape);
     if !x.elem.scalar().is_some_and(Scalar::is_int) {
         return with_constancy(&[*x], unknown);
     }
@@ -280,13 +281,13 @@ fn range_or_full(range: (i64, i64), elem: Elem) -> (i64, i64) {
     if range.0 >= full.0 && range.1 <= full.1 { range } else { full }
 }
 
-fn binary_info(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape: &Shape) -> Info {
-    let constancy_only = || with_constancy(&[*lhs, *rhs], Info::unknown(elem, shape));
+fn binary_info(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, shape: &Shape) -> TileFacts {
+    let constancy_only = || with_constancy(&[*lhs, *rhs], TileFacts::unknown(elem, shape));
     match kind {
         Binary::AddI { overflow } => {
             let exact = checked_range(lhs.info.range, rhs.info.range, i64::checked_add);
             let axes = lhs.info.axes.iter().zip(&rhs.info.axes).map(|(l, r)| sum_axis(*l, *r, 1));
-            Info {
+            TileFacts {
                 range: range_after_overflow(exact, overflow, elem),
                 divisor: lhs.info.divisor.min(rhs.info.divisor),
                 axes: axes.collect(),
@@ -299,7 +300,7 @@ fn binary_info(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, s
             // An increasing right operand makes the difference decrease.
             let decreasing = |axis: &AxisInfo| AxisInfo { contiguity: 1, divisibility: axis.divisor_at(1, 1), ..*axis };
             let axes = lhs.info.axes.iter().zip(&rhs.info.axes).map(|(l, r)| sum_axis(*l, decreasing(r), 1));
-            Info {
+            TileFacts {
                 range: range_after_overflow(exact, overflow, elem),
                 divisor: lhs.info.divisor.min(rhs.info.divisor),
                 axes: axes.collect(),
@@ -308,7 +309,7 @@ fn binary_info(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, s
         Binary::MulI { overflow } => multiply_info(lhs, rhs, overflow, elem, constancy_only()),
         Binary::ShL { overflow } => match rhs.info.constant() {
             Some(count) if (0..i64::from(elem.bits())).contains(&count) && count < 62 => {
-                let factor = Info::splat(1 << count, shape);
+                let factor = TileFacts::splat(1 << count, shape);
                 multiply_info(lhs, &Operand { info: &factor, ..*rhs }, overflow, elem, constancy_only())
             }
             _ => constancy_only(),
@@ -326,7 +327,7 @@ fn binary_info(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, s
             Some(divisor) if divisor > 0 && lhs.info.range.0 >= 0 => {
                 let (low, high) = lhs.info.range;
                 let divide_up = |x: i64| x / divisor + i64::from(x % divisor != 0);
-                Info { range: (divide_up(low), divide_up(high)), ..constancy_only() }
+                TileFacts { range: (divide_up(low), divide_up(high)), ..constancy_only() }
             }
             _ => constancy_only(),
         },
@@ -336,14 +337,14 @@ fn binary_info(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, s
         Binary::RemI { .. } => constancy_only(),
         Binary::And => match [(lhs, rhs), (rhs, lhs)].into_iter().find_map(|(x, mask)| Some((x, mask.info.constant()?))) {
             Some((x, mask)) if (0..i64::MAX).contains(&mask) && (mask as u64 + 1).is_power_of_two() && x.info.range.0 >= 0 => {
-                remainder_info(x, &Info::splat(mask + 1, shape), constancy_only())
+                remainder_info(x, &TileFacts::splat(mask + 1, shape), constancy_only())
             }
             Some((_, mask)) if mask >= 0 => {
-                Info { range: (0, mask), divisor: lhs.info.divisor.max(rhs.info.divisor), ..constancy_only() }
+                TileFacts { range: (0, mask), divisor: lhs.info.divisor.max(rhs.info.divisor), ..constancy_only() }
             }
-            _ => Info { divisor: lhs.info.divisor.max(rhs.info.divisor), ..constancy_only() },
+            _ => TileFacts { divisor: lhs.info.divisor.max(rhs.info.divisor), ..constancy_only() },
         },
-        Binary::Or | Binary::Xor => Info { divisor: lhs.info.divisor.min(rhs.info.divisor), ..constancy_only() },
+        Binary::Or | Binary::Xor => TileFacts { divisor: lhs.info.divisor.min(rhs.info.divisor), ..constancy_only() },
         Binary::MaxI { signedness } | Binary::MinI { signedness } => {
             let (l, r) = (lhs.info.range, rhs.info.range);
             let ordered = signedness == Signedness::Signed || l.0 >= 0 && r.0 >= 0;
@@ -352,13 +353,14 @@ fn binary_info(kind: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, elem: Elem, s
                 _ => (l.0.min(r.0), l.1.min(r.1)),
             };
             let range = if ordered { range } else { full_range(elem) };
-            Info { range, divisor: lhs.info.divisor.min(rhs.info.divisor), ..constancy_only() }
+            TileFacts { range, divisor: lhs.info.divisor.min(rhs.info.divisor), ..constancy_only() }
         }
         _ => constancy_only(),
     }
 }
 
-/// Applies a monotone function to the lower and to the upper bounds. `None` if a result overflows.
+/// The range of `f(l, r)` for a function that increases with both arguments: applies `f` to both lower and to both upper bounds.
+/// `None` if a result overflows.
 fn checked_range(l: (i64, i64), r: (i64, i64), f: impl Fn(i64, i64) -> Option<i64>) -> Option<(i64, i64)> {
     Some((f(l.0, r.0)?, f(l.1, r.1)?))
 }
@@ -378,7 +380,7 @@ fn range_after_overflow(exact: Option<(i64, i64)>, overflow: Overflow, elem: Ele
 }
 
 /// The facts about a product of integers. `constancy_only` has the facts that hold for every elementwise op.
-fn multiply_info(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem: Elem, constancy_only: Info) -> Info {
+fn multiply_info(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem: Elem, constancy_only: TileFacts) -> TileFacts {
     for (x, factor) in [(lhs, rhs), (rhs, lhs)] {
         if factor.info.constant() == Some(1) {
             return x.info.clone();
@@ -394,11 +396,11 @@ fn multiply_info(lhs: &Operand<'_>, rhs: &Operand<'_>, overflow: Overflow, elem:
         let (l, r) = (lhs.info.axes[dim].divisor_at(1, 1), rhs.info.axes[dim].divisor_at(1, 1));
         AxisInfo { divisibility: product(l, r), ..*axis }
     });
-    Info { range, divisor: product(lhs.info.divisor, rhs.info.divisor), axes: axes.collect() }
+    TileFacts { range, divisor: product(lhs.info.divisor, rhs.info.divisor), axes: axes.collect() }
 }
 
 /// The facts about the quotient of a non-negative number and a positive constant, rounded down.
-fn divide_info(x: &Operand<'_>, divisor: i64, constancy_only: Info) -> Info {
+fn divide_info(x: &Operand<'_>, divisor: i64, constancy_only: TileFacts) -> TileFacts {
     let unsigned_divisor = divisor as u64;
     let mut info = constancy_only;
     info.range = (x.info.range.0 / divisor, x.info.range.1 / divisor);
@@ -416,7 +418,7 @@ fn divide_info(x: &Operand<'_>, divisor: i64, constancy_only: Info) -> Info {
 }
 
 /// The facts about a remainder. The dividend is non-negative, or the op reads it as unsigned.
-fn remainder_info(x: &Operand<'_>, divisor: &Info, constancy_only: Info) -> Info {
+fn remainder_info(x: &Operand<'_>, divisor: &TileFacts, constancy_only: TileFacts) -> TileFacts {
     let mut info = constancy_only;
     let ((low, high), (divisor_low, divisor_high)) = (x.info.range, divisor.range);
     let max_remainder = [(low >= 0).then_some(high), (divisor_low >= 0).then_some(divisor_high - 1)].into_iter().flatten().min();

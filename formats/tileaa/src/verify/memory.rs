@@ -4,10 +4,10 @@ use super::OpContext;
 use crate::Op;
 use crate::ops::Identity;
 use base::Value;
-use core_dialect::rules::{CoreType, LOAD_ORDERINGS, Rule, STORE_ORDERINGS, check_mma_types, is_ptr, require};
+use core_dialect::rules::{CoreType, LOAD_ORDERINGS, RuleResult, STORE_ORDERINGS, check_mma_types, is_ptr, require};
 
 /// Checks the operands and results of an op.
-pub(super) fn check_op(context: &OpContext<'_>) -> Rule {
+pub(super) fn check_op(context: &OpContext<'_>) -> RuleResult {
     match &context.op.kind {
         Op::Core(core) => context.check_core(core),
         Op::LoadView { view, index, token, order, in_bounds, .. } => {
@@ -52,7 +52,13 @@ pub(super) fn check_op(context: &OpContext<'_>) -> Rule {
 }
 
 /// Checks a reduction or scan. Only a reduction removes the dimension from the shape of the results.
-fn check_combination(context: &OpContext<'_>, operands: &[Value], dim: usize, identities: &[Identity], is_reduction: bool) -> Rule {
+fn check_combination(
+    context: &OpContext<'_>,
+    operands: &[Value],
+    dim: usize,
+    identities: &[Identity],
+    is_reduction: bool,
+) -> RuleResult {
     let counts = [operands.len(), identities.len(), context.op.results.len()];
     require(counts[0] > 0 && counts.iter().all(|count| *count == counts[0]), || {
         "operands, identities and results differ in number".into()

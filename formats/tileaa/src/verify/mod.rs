@@ -1,4 +1,4 @@
-//! Verifier rules of `.aa` files (V-AA). Code that receives a verified module may index its tables without bounds checks.
+//! Verifier rules of `.aa` files. Code that receives a verified module may index its tables without bounds checks.
 //!
 //! | code | rule |
 //! |---|---|

@@ -3,7 +3,7 @@
 use crate::layout::{Layout, solve};
 use crate::{BufferInfo, CopyAtom};
 
-/// Maximum bytes of a vector, and bytes of a row of an `ldmatrix` matrix.
+/// Bytes of a row of an `ldmatrix` matrix, which are also the maximum bytes of a vector access (PTX ISA).
 const ROW_BYTES: u32 = 16;
 
 impl BufferInfo {
@@ -12,8 +12,8 @@ impl BufferInfo {
         solve(&self.offset_bases, element).map(|offset| offset as u32 * self.elem.bytes())
     }
 
-    /// Returns whether the lowest `1 << vector_bits` registers of each thread are an aligned vector. The elements of an aligned
-    /// vector are adjacent in the buffer, and the vector starts at a multiple of its size.
+    /// Returns whether the lowest `1 << vector_bits` registers of each thread hold an aligned vector of the buffer. The elements of
+    /// an aligned vector are adjacent in the buffer, and the vector starts at a multiple of its size.
     pub fn has_vectors(&self, layout: &Layout, vector_bits: u32) -> bool {
         let bytes = self.elem.bytes();
         if vector_bits as usize > layout.register.len() || u64::from(bytes) << vector_bits.min(32) > u64::from(ROW_BYTES.max(bytes))
@@ -44,7 +44,7 @@ impl BufferInfo {
         Some(CopyAtom::Matrix { trans })
     }
 
-    /// The role of each layout bit for an `ldmatrix` that loads the buffer into this layout. `None` if `ldmatrix` cannot load it.
+    /// The role of each layout bit for an `ldmatrix` that loads the buffer into this layout. `None` if no `ldmatrix` can do so.
     pub fn matrices(&self, layout: &Layout, trans: bool) -> Option<Matrices> {
         let bytes = self.elem.bytes();
         if self.elem.bits() < 8 || bytes > if trans { 2 } else { 4 } {
@@ -87,8 +87,8 @@ impl BufferInfo {
         fits.then_some(Matrices { rows, further_matrices, pair_bit: Some(half) })
     }
 
-    /// Returns whether the units of a matrix row, of `unit` bytes, are adjacent. Each row, matrix and warp must start at a multiple
-    /// of 16 bytes. Rows and matrices must not coincide.
+    /// Returns whether the bases describe matrices that `ldmatrix` can load. The units of `unit` bytes in a matrix row are
+    /// adjacent. The rows and matrices of each warp start at multiples of 16 bytes, and no two rows or matrices coincide.
     fn are_rows(&self, in_row: &[u32], unit: u32, [rows, further_matrices, warps]: [&Vec<u32>; 3]) -> bool {
         let adjacent = in_row.iter().enumerate().all(|(bit, basis)| self.byte_offset(*basis) == Some(unit << bit));
         let starts = |basis: &u32| self.byte_offset(*basis).is_some_and(|offset| offset.is_multiple_of(ROW_BYTES));

@@ -56,7 +56,7 @@ pub struct WarpsPerDim {
 /// Number of consecutive rows or columns that one interleaving permutes: the rows of one atom, or the columns of two atoms.
 const INTERLEAVED_LINES: u32 = 16;
 
-/// The row or column bit of the tile to which a row or column bit of the atom corresponds.
+/// The row or column bit of the tile that the row or column bit `bit` of the atom selects, with or without interleaving.
 fn interleaved_bit(bit: u32, interleaved: bool) -> u32 {
     match bit {
         0..3 if interleaved => bit + 1,
@@ -189,7 +189,8 @@ impl SyncAtom {
         warps_per_dim
     }
 
-    /// Returns the division with interleaved rows or columns, if each warp has at least sixteen rows or columns.
+    /// Returns the division `warps_per_dim` with interleaved rows (`rows`) and columns (`columns`). An extent with fewer than
+    /// sixteen lines per warp stays without interleaving.
     pub fn interleave(&self, warps_per_dim: WarpsPerDim, [m, n]: [u32; 2], rows: bool, columns: bool) -> WarpsPerDim {
         let is_enough = |lines: u32, bits: u32| lines >> bits >= INTERLEAVED_LINES;
         let (interleaved_m, interleaved_n) =

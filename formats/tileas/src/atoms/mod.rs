@@ -21,8 +21,8 @@ pub enum MmaAtom {
     Sync(&'static table::SyncAtom),
     /// `wgmma`: a warp group computes from shared memory; the left operand may also be in registers.
     Group(&'static table::GroupAtom),
-    /// `tcgen05.mma`: one thread issues it. The accumulator is in tensor memory, the left operand in tensor or shared memory, and
-    /// the right operand in shared memory.
+    /// `tcgen05.mma`: one thread issues the instruction. The accumulator is in tensor memory, the left operand in tensor or shared
+    /// memory, and the right operand in shared memory.
     Tensor(&'static table::TensorAtom),
     /// FMA: each thread computes its own accumulators in the order of K, from shared memory.
     MultiplyAdd(&'static table::ThreadAtom),
@@ -39,7 +39,7 @@ impl MmaAtom {
         }
     }
 
-    /// The FMA atom for an extent along K with the most unrolled steps that divide the extent, at most `max_unroll`.
+    /// The FMA atom with the most unrolled steps along K, at most `max_unroll`, that divide the extent `extent` along K.
     pub fn multiply_add(extent: u32, max_unroll: u32) -> MmaAtom {
         let fits = |atom: &&table::ThreadAtom| extent.is_multiple_of(atom.k) && atom.k <= max_unroll;
         MmaAtom::MultiplyAdd(table::THREAD_ATOMS.iter().rfind(fits).unwrap_or(&table::THREAD_ATOMS[0]))
@@ -92,7 +92,7 @@ impl MmaAtom {
         rates.chain(packed_fp4).max().expect("each target has multiply-adds of threads")
     }
 
-    /// The atom with a name in `.as`.
+    /// The atom with a name in `.as`; `None` if no atom has this name.
     pub fn from_name(name: &str) -> Option<MmaAtom> {
         let threads = || table::THREAD_ATOMS.iter().find(|atom| atom.name == name).map(MmaAtom::MultiplyAdd);
         let sync = mma_sync_atoms::sync_atom_named(name).map(MmaAtom::Sync);

@@ -48,7 +48,7 @@ pub const MIN_ALLOCATED_COLUMNS: u32 = 32;
 const MIN_OPERAND_COLUMNS: u32 = 8;
 /// Number of CTAs that issue an MMA as a pair.
 pub const CTA_PAIR: u32 = 2;
-/// Minimum columns of an MMA of a CTA pair.
+/// Minimum columns of a `tcgen05.mma` instruction of a CTA pair (PTX ISA).
 const MIN_CTA_PAIR_COLUMNS: u32 = 32;
 /// Maximum alignment of a buffer in TMEM columns. A smaller buffer is aligned to its size.
 const MAX_ALIGN_COLUMNS: u32 = 32;
@@ -76,7 +76,8 @@ impl BufferInfo {
         }
     }
 
-    /// The position of an element. The map is linear: the XOR of two element numbers has the XOR of their positions.
+    /// The position of an element in tensor memory. The map is linear: the XOR of two element numbers has the XOR of their
+    /// positions. `None` if the buffer does not hold the element.
     pub fn tmem_position(&self, element: u32) -> Option<TmemPosition> {
         let offset = solve(&self.offset_bases, element)? as u32;
         let (parts, columns) = (self.part_bits() as u32, self.columns().ilog2());
@@ -184,7 +185,7 @@ pub fn scale_buffer(elem: Elem, shape: &[u32], operand: Operand) -> Option<Buffe
     Some(tmem_buffer(elem, &shape_with_copies, (0..part_bits).map(block).collect(), columns, lanes))
 }
 
-/// Returns whether two buffers have equal memory, layouts and types. Their alignments may differ.
+/// Returns whether two buffers have the same memory space, layout, shape and element type. Their alignments may differ.
 pub fn equals_except_alignment(info: &BufferInfo, other: &BufferInfo) -> bool {
     info.space == other.space && info.offset_bases == other.offset_bases && info.shape == other.shape && info.elem == other.elem
 }
@@ -219,14 +220,14 @@ pub fn suits_cta_pairs([m, n]: [u32; 2]) -> bool {
     m >= MAX_ROWS && (MIN_CTA_PAIR_COLUMNS..=MAX_COLUMNS).contains(&n)
 }
 
-/// The `tcgen05.mma` atom with a name in `.as`.
+/// The `tcgen05.mma` atom with a name in `.as`; `None` if there is none.
 pub fn tensor_atom_named(name: &str) -> Option<&'static TensorAtom> {
     TENSOR_ATOMS.iter().find(|atom| atom.name == name)
 }
 
 impl TensorAtom {
-    /// The instruction descriptor. `operands`: the element types of A and B, and whether they are signed. `transposed`: whether A
-    /// and B are contiguous along M and N instead of K.
+    /// The instruction descriptor of an MMA of `m` rows and `n` columns. `operands` has the element types of A and B, each with
+    /// whether it is signed. `transposed` states for A and B whether the operand is contiguous along M or N instead of K.
     pub fn descriptor(&self, operands: [(Scalar, bool); 2], transposed: [bool; 2], [m, n]: [u32; 2]) -> u32 {
         /// The reason why each type of the table has a code: the panic message of `expect`.
         const HAS_CODE: &str = "the test `every_tensor_atom_has_descriptor_codes` checks all atoms";
@@ -286,7 +287,8 @@ pub struct TmemSlice {
 }
 
 impl TmemSlice {
-    /// The slice that a tile of shape `tile` occupies in a buffer of shape `buffer`, from column `from` on.
+    /// The slice that a tile of shape `tile` occupies in a buffer of shape `buffer`, from column `from` on. `None` if the shapes do
+    /// not match, or if `from` is not a multiple of the tile's columns.
     pub fn from_extents(buffer: &[u32], tile: &[u32], from: u32) -> Option<TmemSlice> {
         let (buffer_columns, buffer_outer) = buffer.split_last()?;
         let (slice_columns, slice_outer) = tile.split_last()?;
@@ -312,12 +314,12 @@ impl TmemSlice {
     }
 }
 
-/// Rounds up to a number of TMEM columns that `tcgen05.alloc` can allocate.
+/// Rounds `columns` up to a number of TMEM columns that `tcgen05.alloc` can allocate.
 pub fn allocated_columns(columns: u32) -> u32 {
     columns.next_power_of_two().max(MIN_ALLOCATED_COLUMNS)
 }
 
-/// The load and store atom with a name in PTX and `.as`.
+/// The load and store atom with a name in PTX and `.as`; `None` if there is none.
 pub fn lane_atom_named(name: &str) -> Option<&'static LaneAtom> {
     LANE_ATOMS.iter().find(|atom| atom.name == name)
 }

@@ -17,13 +17,14 @@ use numerics::Scalar;
 use numerics::arith::{Convert, Signedness};
 use tensormap::{DataType, Expr, Map, Swizzle};
 
-/// Maximum bytes of a row of a TMA tile.
+/// Maximum bytes of a row of a TMA tile with a swizzle (CUDA Driver API, `cuTensorMapEncodeTiled`).
 const MAX_ROW_BYTES: u32 = 128;
 /// Bytes of the chunks that the swizzle permutes.
 const CHUNK_BYTES: u32 = 16;
 /// Maximum extent of a TMA tile along a dimension (CUDA Driver API, `cuTensorMapEncodeTiled`).
 const MAX_EXTENT: u32 = 256;
-/// Minimum alignment of a TMA tile in shared memory, in bytes. With a swizzle, the alignment is 8 rows, the period of the swizzle.
+/// Minimum alignment of a TMA tile in shared memory, in bytes (PTX ISA). With a swizzle, the alignment is 8 rows, the period of the
+/// swizzle.
 const MIN_ALIGN_BYTES: u32 = 128;
 
 /// The tile's dimensions in the order of the tensor map. The contiguous dimension is first. The other dimensions of the memref
@@ -84,7 +85,7 @@ pub fn tma_buffer(view: &View, extent: &[u32], swizzle: Swizzle) -> Option<Buffe
     (has_aligned_tma_tiles && info.bytes().is_multiple_of(align)).then_some(info)
 }
 
-/// The alignment in bytes of a buffer with a swizzle.
+/// The alignment in bytes of a buffer that TMA fills with this swizzle.
 fn swizzle_alignment(swizzle: Swizzle) -> u32 {
     swizzle.max_row_bytes().map_or(MIN_ALIGN_BYTES, |row| (8 * row).max(MIN_ALIGN_BYTES))
 }
@@ -162,8 +163,9 @@ fn data_type(scalar: Scalar) -> Option<DataType> {
     })
 }
 
-/// The tensor map of a view, from its type and the ops that define it, or why it has none. With an [`ArrayWindow`], the map is that
-/// of the array which contains the view. The caller must prove the launch-time requirements on addresses, extents and strides.
+/// The tensor map of the view `value`, from its type and the ops that define it. The error is the reason why the view has no map.
+/// With an [`ArrayWindow`], the map describes the array which contains the view. The caller must prove the launch-time requirements
+/// on addresses, extents and strides.
 pub fn tensor_map<O: CoreDialectOp, T: CoreDialectType>(
     body: &Body<O, T>,
     params: &[Value],
@@ -201,7 +203,8 @@ pub fn tensor_map<O: CoreDialectOp, T: CoreDialectType>(
     let mut map = Map {
         base: exprs.address_expr(array).ok_or("its address is not computed from parameters")?,
         element,
-        // A map has no extent of zero. If a view has one, no element is inside, and the copy handles it.
+        // A map cannot have an extent of zero. A view with such an extent has no elements, and the op of the copy handles this
+        // case.
         dims: dims.into_iter().map(|dim| dim.map_or(Expr::Const(tma_windows::END), |dim| dim.max(1))).collect(),
         strides: strides.into_iter().map(|stride| stride.product(bytes.clone())).collect(),
         extent,
@@ -246,7 +249,8 @@ impl<O: CoreDialectOp, T: CoreDialectType> ParamExprs<'_, O, T> {
         self.body.defining_op(value).and_then(|op| self.body.ops[op].kind.core())
     }
 
-    /// The value of a signed integer.
+    /// The value of a signed integer as an expression. `None` if it is not computed from parameters and constants. `followed` is
+    /// the number of ops followed so far.
     fn number_expr(&self, value: Value, followed: usize) -> Option<Expr> {
         if let Some(param) = self.param_expr(value) {
             return Some(param);
@@ -265,7 +269,7 @@ impl<O: CoreDialectOp, T: CoreDialectType> ParamExprs<'_, O, T> {
         }
     }
 
-    /// The pointer from which offsets lead to `pointer`.
+    /// The pointer to the array that contains `pointer`: the origin of the chain of `offset` ops that compute `pointer`.
     fn array_of(&self, pointer: Value) -> Value {
         let (mut array, mut value) = (pointer, pointer);
         for _ in 0..MAX_FOLLOWED {
@@ -282,7 +286,7 @@ impl<O: CoreDialectOp, T: CoreDialectType> ParamExprs<'_, O, T> {
         array
     }
 
-    /// The value of a pointer.
+    /// The address of a pointer as an expression. `None` if the pointer is not a parameter.
     fn address_expr(&self, mut value: Value) -> Option<Expr> {
         for _ in 0..MAX_FOLLOWED {
             if let Some(param) = self.param_expr(value) {

@@ -1,6 +1,6 @@
-//! Tensor maps of windows: parts of an array whose address, and possibly one extent, are known in the kernel only. An example is
-//! the slice of a ragged array between two loaded row numbers. The map is written before the launch, so it describes the array;
-//! the coordinates of a copy select the window.
+//! Tensor maps of windows. A window is a part of an array. Its address, and possibly one extent, are known only when the kernel
+//! runs. An example is the slice of a ragged array between two loaded row numbers. The map is written before the launch, so it
+//! describes the array. The coordinates of a copy select the window.
 //!
 //! Such a map has two dimensions in addition to those of the view. In bytes, with the stride `s` of the dimension whose extent is
 //! unknown (0 if all extents are known):
@@ -14,7 +14,7 @@
 //! `row` is a row of the window. `end` is the extent of the window, or the end of the tile if that is smaller. `T` is the distance
 //! in bytes from the start of the array to row `end`, and `h` is `T / PERIOD`, rounded down. Rows of the window have `x < END`. TMA
 //! fills other rows with zero, and does not store them. The sum of the three offsets is `T - (end - row) s`, the distance of the
-//! row from the start of the array, because `END * PERIOD` is 2^64 and addresses wrap.
+//! row from the start of the array. Reason: `END * PERIOD` is 2^64, and addresses wrap.
 //! See also: Triton's `ragged_tma`, which has the same three dimensions with the stride `s` for the second one.
 
 use base::Value;

@@ -27,11 +27,11 @@ const MIN_COLUMNS: u32 = 8;
 pub const MAX_COLUMNS: u32 = 256;
 /// Rows of a core matrix, the unit in which a matrix descriptor gives strides (PTX ISA).
 const CORE_MATRIX_ROWS: u32 = 8;
-/// Alignment of operand buffers in bytes: the period of the widest swizzle.
+/// Alignment of operand buffers in bytes: the period of the widest swizzle, 8 rows of 128 bytes (PTX ISA).
 const ALIGN_BYTES: u32 = 1024;
-/// Maximum bytes of a row of an operand in shared memory.
+/// Maximum bytes of a row of an operand in shared memory: the row of the widest swizzle (PTX ISA).
 const MAX_ROW_BYTES: u32 = 128;
-/// Bytes of the chunks that the swizzle permutes.
+/// Bytes of the chunks that the swizzle permutes (PTX ISA).
 const CHUNK_BYTES: u32 = 16;
 
 /// The atom for an MMA of these types and extents. `None` if the target has no such atom, or if the MMA does not divide among the
@@ -50,7 +50,7 @@ pub fn has_mma(target: Target, operand: Scalar, acc: Scalar) -> bool {
     known && target.has(Feature::Wgmma)
 }
 
-/// The `wgmma` atom with a name in `.as`.
+/// The `wgmma` atom with a name in `.as`; `None` if there is none.
 pub fn group_atom_named(name: &str) -> Option<&'static GroupAtom> {
     GROUP_ATOMS.iter().find(|atom| atom.name == name)
 }
@@ -90,8 +90,9 @@ fn register_layout([rows, cols]: [u32; 2], neighbour_bits: u32, warp_bits: u32, 
     Layout { register, lane: vec![col(neighbour_bits), col(neighbour_bits + 1), row(0), row(1), row(2)], warp }
 }
 
-/// A buffer for an operand that is contiguous along `inner`, one of the last two dimensions. `None` if it has a batch, or if a
-/// matrix descriptor cannot describe the element size. Also `None` for rows shorter than 32 bytes and for fewer than eight rows.
+/// A buffer for an operand that is contiguous along the dimension `inner`, one of the last two dimensions. `None` if the operand
+/// has a batch, or if a matrix descriptor cannot describe the element size. Also `None` for rows shorter than 32 bytes and for
+/// fewer than eight rows.
 pub fn operand_buffer(elem: Elem, shape: &[u32], inner: usize) -> Option<BufferInfo> {
     let bytes = elem.bytes();
     let strides = Strides::for_shape(shape);
@@ -115,7 +116,7 @@ pub fn operand_buffer(elem: Elem, shape: &[u32], inner: usize) -> Option<BufferI
     Some(BufferInfo { elem, shape: shape.into(), offset_bases, align: ALIGN_BYTES, space: Space::Shared })
 }
 
-/// An operand in a buffer, as a matrix descriptor describes it.
+/// The shared-memory layout of an MMA operand, as a matrix descriptor describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matrix {
     /// Whether the operand is contiguous along the depth K. Otherwise it is contiguous along M or N.
@@ -131,7 +132,8 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// The operand in a buffer. `transposed`: the buffer holds the transposed operand. `None` if the buffer has another layout.
+    /// The layout of an operand in a buffer. `transposed`: the buffer holds the transposed operand. `None` if a matrix descriptor
+    /// cannot describe the layout of the buffer.
     pub fn from_buffer(info: &BufferInfo, operand: Operand, transposed: bool) -> Option<Matrix> {
         let rank = info.shape.len();
         let matches_layout = |inner: &usize| {
@@ -151,7 +153,7 @@ impl Matrix {
     }
 
     /// The byte offset of the element at `line` along M or N, and at `depth` along K.
-    pub fn start(&self, line: u32, depth: u32) -> u32 {
+    pub fn element_offset(&self, line: u32, depth: u32) -> u32 {
         let (position, row) = if self.along_depth { (depth, line) } else { (line, depth) };
         let position = position * self.element_bytes;
         position / self.row_bytes * self.block_bytes + position % self.row_bytes + row * self.row_bytes
@@ -226,13 +228,13 @@ mod tests {
             Matrix::from_buffer(&operand_buffer(half, &shape, inner).unwrap(), operand, false).unwrap()
         };
         let a = matrix([128, 64], 1, Operand::A);
-        assert_eq!((a.along_depth, a.descriptor(), a.start(64, 16)), (true, 0x4000_0040_0001_0000, 8192 + 32));
+        assert_eq!((a.along_depth, a.descriptor(), a.element_offset(64, 16)), (true, 0x4000_0040_0001_0000, 8192 + 32));
         assert_eq!(a.tensor_descriptor(), 0x4000_4040_0001_0000);
         let short = matrix([128, 32], 1, Operand::A);
         assert_eq!(short.descriptor(), 0x8000_0020_0001_0000);
         assert_eq!(short.tensor_descriptor(), 0x8000_4020_0001_0000);
         let b = matrix([64, 128], 1, Operand::B);
-        assert_eq!((b.along_depth, b.descriptor(), b.start(64, 16)), (false, 0x4000_0040_0200_0000, 8192 + 2048));
+        assert_eq!((b.along_depth, b.descriptor(), b.element_offset(64, 16)), (false, 0x4000_0040_0200_0000, 8192 + 2048));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Rules for accesses to buffers in shared memory: element types match, the atom fits both layouts, and writes precede reads.
 
 use super::zero_init::ZeroInit;
-use super::{CoreType, FunctionChecker, OpContext, Rule, TileAsOp, Type, Value, require};
+use super::{CoreType, FunctionChecker, OpContext, RuleResult, TileAsOp, Type, Value, require};
 use crate::effects::{AccessKind, BufferAccess, Effects};
 use crate::{Buffer, BufferInfo, CopyAtom, FunctionAttrs, Op, Space};
 use base::{Body, Loc, Region};
@@ -15,7 +15,7 @@ impl FunctionChecker<'_> {
     }
 
     /// Checks an access of threads to a buffer in shared memory.
-    pub(super) fn check_shared_access<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
+    pub(super) fn check_shared_access<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> RuleResult {
         match kind {
             Op::SharedStore { x, buffer, atom, .. } => {
                 context.check_results(&[])?;
@@ -38,7 +38,7 @@ impl FunctionChecker<'_> {
         tile: Value,
         buffer: Buffer,
         atom: CopyAtom,
-    ) -> Rule {
+    ) -> RuleResult {
         let info = self.buffer_info(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let has_tile_type = context.core_type(tile) == CoreType::Tile { elem: info.elem, shape: &info.shape };
@@ -69,7 +69,7 @@ impl FunctionChecker<'_> {
         buffer: Buffer,
         elements: Value,
         index: Value,
-    ) -> Rule {
+    ) -> RuleResult {
         let info = self.buffer_info(buffer)?;
         require(info.space == Space::Shared, || format!("{buffer} is not in shared memory"))?;
         let ((elem, shape), (index_elem, index_shape)) = (context.tile(elements)?, context.scalar_tile(index)?);
@@ -81,8 +81,8 @@ impl FunctionChecker<'_> {
     }
 }
 
-/// Checks values that a single thread computes for several warps: only a store to a buffer may use such a value. The other threads
-/// load it from the buffer. `is_in_several` returns whether several warps hold a value.
+/// Checks that only stores to buffers use a value that a single thread computes for several warps. The other threads load the value
+/// from the buffer. `is_in_several` returns whether several warps hold a value. The error is a use by another op.
 pub(super) fn check_single_thread_values<O: TileAsOp>(
     body: &Body<O, Type>,
     is_in_several: impl Fn(Value) -> bool,

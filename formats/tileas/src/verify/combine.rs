@@ -1,6 +1,6 @@
 //! Rules for ops that combine elements: reductions, scans and MMAs.
 
-use super::{CoreType, FunctionChecker, OpContext, Rule, TileAsOp, Type, Value, require};
+use super::{CoreType, FunctionChecker, OpContext, RuleResult, TileAsOp, Type, Value, require};
 use crate::layout::{Layout, Strides};
 use crate::mma_sync_atoms::{Operand, SyncAtom, WarpsPerDim};
 use crate::wgmma_atoms::{self, GroupAtom, Matrix};
@@ -10,7 +10,7 @@ use numerics::Scalar;
 
 impl FunctionChecker<'_> {
     /// Checks a reduction, scan or MMA.
-    pub(super) fn check_combination<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
+    pub(super) fn check_combination<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> RuleResult {
         match kind {
             Op::ReduceRegisters { operands, dim, .. } => {
                 self.check_reduction(context, operands, *dim as usize, OperandPart::Registers)
@@ -22,9 +22,9 @@ impl FunctionChecker<'_> {
         }
     }
 
-    /// Checks that the operands hold numbers and have one shape and one layout. `dim` must be one of their dimensions, and there
-    /// must be as many results as operands.
-    fn check_same_shape<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
+    /// Checks the operands of a reduction or scan. They must hold numbers and have one shape and one layout. `dim` must be one of
+    /// their dimensions, and the op must have as many results as operands.
+    fn check_same_shape<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, operands: &[Value], dim: usize) -> RuleResult {
         let results = &context.op.results;
         require(!operands.is_empty() && operands.len() == results.len(), || "operands and results differ in number".into())?;
         let shape = context.tile(operands[0])?.1;
@@ -43,7 +43,7 @@ impl FunctionChecker<'_> {
         operands: &[Value],
         dim: usize,
         part: OperandPart,
-    ) -> Rule {
+    ) -> RuleResult {
         self.check_same_shape(context, operands, dim)?;
         let shape = context.tile(operands[0])?.1;
         let reduced = part.reduced_shape_and_layout(self.layout_of(context, operands[0]), shape, dim);
@@ -62,7 +62,7 @@ impl FunctionChecker<'_> {
     }
 
     /// Checks a scan: the low bits of the dimension must select registers, and its high bits neighbouring lanes.
-    fn check_scan<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, operands: &[Value], dim: usize) -> Rule {
+    fn check_scan<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, operands: &[Value], dim: usize) -> RuleResult {
         self.check_same_shape(context, operands, dim)?;
         for (operand, result) in operands.iter().zip(&context.op.results) {
             context.check_types(&[*result], context.core_type(*operand))?;
@@ -80,7 +80,7 @@ impl FunctionChecker<'_> {
     }
 
     /// Checks that the operands are in the memory from which the atom reads them, and that accumulator and result have one layout.
-    fn check_mma<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
+    fn check_mma<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> RuleResult {
         let Op::Mma { in_flight, lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, atom, .. } = kind else {
             unreachable!("called for MMA ops only")
         };
@@ -134,7 +134,7 @@ impl FunctionChecker<'_> {
         values: [Value; 3],
         scales: Option<[Value; 2]>,
         atom: &'static SyncAtom,
-    ) -> Rule {
+    ) -> RuleResult {
         let [(a, left), (b, right)] = [context.scalar_tile(values[0])?, context.scalar_tile(values[1])?];
         match scales {
             Some(scales) => context.check_scaled_mma([values[0], values[1]], values[2], scales)?,
@@ -180,7 +180,7 @@ impl FunctionChecker<'_> {
         rhs_transposed: bool,
         acc: Value,
         atom: &'static GroupAtom,
-    ) -> Rule {
+    ) -> RuleResult {
         let name = atom.name;
         let (acc_elem, out) = context.scalar_tile(acc)?;
         let rank = out.len();
@@ -221,7 +221,7 @@ impl FunctionChecker<'_> {
     }
 
     /// Checks an MMA by FMAs of threads, which read both operands from shared memory.
-    fn check_fma<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, operands: [Buffer; 2], acc: Value, k: u32) -> Rule {
+    fn check_fma<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, operands: [Buffer; 2], acc: Value, k: u32) -> RuleResult {
         let [lhs, rhs] = [self.buffer_info(operands[0])?, self.buffer_info(operands[1])?];
         let in_shared_memory = [lhs, rhs].iter().all(|info| info.space == Space::Shared);
         require(in_shared_memory, || "FMAs read their operands from shared memory".into())?;
@@ -254,8 +254,8 @@ enum OperandPart {
 }
 
 impl OperandPart {
-    /// The extents and layout of the reduced tile. The remaining elements along the dimension are numbered from 0 without gaps.
-    /// `None` if a basis selects elements along the dimension and along another one.
+    /// The extents and layout of a tile after the reduction along `dim`. The elements that remain along `dim` are numbered from 0
+    /// without gaps. `None` if a basis of the layout selects elements along `dim` and along another dimension.
     fn reduced_shape_and_layout(&self, mut layout: Layout, shape: &[u32], dim: usize) -> Option<(Vec<u32>, Layout)> {
         let strides = Strides::for_shape(shape);
         let mask = strides.mask(dim);

@@ -1,6 +1,6 @@
 //! Rules for accesses to global memory: the view or pointers, the memory ordering, and whether the atom supports the layout.
 
-use super::{CoreType, FunctionChecker, OpContext, Rule, TileAsOp, Type, Value, require};
+use super::{CoreType, FunctionChecker, OpContext, RuleResult, TileAsOp, Type, Value, require};
 use crate::layout::{Layout, Strides};
 use crate::{Buffer, CopyAtom, MAX_LATENCY, Op, Space, tma_tiles};
 use base::Region;
@@ -10,12 +10,12 @@ use core_dialect::tile::{Elem, View, ViewKind};
 use target_info::Feature;
 use tensormap::Map;
 
-/// Maximum bytes of one access of a thread.
+/// Maximum bytes of one global-memory access of a thread (PTX ISA: vectors of 128 bits).
 const MAX_VECTOR_BYTES: u32 = 16;
 
 impl FunctionChecker<'_> {
     /// Checks an access to global memory.
-    pub(super) fn check_global_access<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
+    pub(super) fn check_global_access<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> RuleResult {
         match kind {
             Op::LoadView { view, index, token, order, in_bounds, atom, .. } => {
                 let ty = context.accessed_view(*view, index, in_bounds)?;
@@ -79,12 +79,17 @@ impl FunctionChecker<'_> {
     }
 
     /// Checks that all tiles among the given values have the same layout.
-    fn check_all_same_layout<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, values: &[Option<Value>]) -> Rule {
+    fn check_all_same_layout<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, values: &[Option<Value>]) -> RuleResult {
         self.check_same_layout(context, &values.iter().flatten().copied().collect::<Vec<Value>>())
     }
 
-    /// Checks the atom of an access through pointers. The pointers are the first of the values.
-    fn check_pointer_atom<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, values: &[Option<Value>], atom: CopyAtom) -> Rule {
+    /// Checks the atom and the layouts of an access through pointers. `values` are the tiles of the op; the pointers come first.
+    fn check_pointer_atom<O: TileAsOp>(
+        &self,
+        context: &OpContext<'_, O, Type>,
+        values: &[Option<Value>],
+        atom: CopyAtom,
+    ) -> RuleResult {
         self.check_all_same_layout(context, values)?;
         let ptr = values[0].expect("the pointers come first");
         let CoreType::Tile { elem, .. } = context.pointee_tile(ptr)? else { unreachable!("pointers point to elements") };
@@ -103,7 +108,7 @@ impl FunctionChecker<'_> {
         index: &[Value],
         tile: Value,
         atom: CopyAtom,
-    ) -> Rule {
+    ) -> RuleResult {
         let ty = context.accessed_view(view, index, &[])?;
         let vector_bits = u32::from(ty.memref.elem.bits() == 16);
         require(atom == CopyAtom::Vector { vector_bits }, || "multicast accesses move whole words".into())?;
@@ -118,7 +123,7 @@ impl FunctionChecker<'_> {
         index: &[Value],
         layout: &Layout,
         atom: CopyAtom,
-    ) -> Rule {
+    ) -> RuleResult {
         self.check_gathered_rows(context, view, index, layout)?;
         match atom {
             CopyAtom::Vector { vector_bits } => check_contiguous_vectors(view, layout, vector_bits),
@@ -128,14 +133,14 @@ impl FunctionChecker<'_> {
         }
     }
 
-    /// Checks that each thread holds the indices of the gathered rows that it accesses.
+    /// Checks an access to a gather view: each thread must hold the indices of the rows that it accesses.
     fn check_gathered_rows<O: TileAsOp>(
         &self,
         context: &OpContext<'_, O, Type>,
         view: &View,
         index: &[Value],
         layout: &Layout,
-    ) -> Rule {
+    ) -> RuleResult {
         let ViewKind::Gather { sparse_dim } = view.kind else { return Ok(()) };
         let (dim, strides) = (sparse_dim as usize, Strides::for_shape(&view.tile));
         let renaming = layout.renaming(&self.layout_of(context, index[dim]), |element| strides.coordinate(element, dim));
@@ -143,7 +148,7 @@ impl FunctionChecker<'_> {
     }
 
     /// Checks a copy of a view's tile, and the layout that assigns elements to the copying threads.
-    fn check_copy_view<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
+    fn check_copy_view<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> RuleResult {
         let Op::CopyView { view, index, token, order, in_bounds, buffer, layout, atom, .. } = kind else {
             unreachable!("only copies come here")
         };
@@ -157,7 +162,7 @@ impl FunctionChecker<'_> {
 
     /// Checks that the map describes the view, and that the buffer has the layout of the map's TMA tiles. A TMA load or store must
     /// be weak, and a TMA reduction relaxed.
-    fn check_tma_copy<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
+    fn check_tma_copy<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> RuleResult {
         let (Op::TmaLoad { view, index, token, order, in_bounds, buffer, map, .. }
         | Op::TmaStore { view, index, token, order, in_bounds, buffer, map, .. }) = kind
         else {
@@ -219,7 +224,7 @@ impl FunctionChecker<'_> {
 }
 
 /// Checks that an access is weak, so that only tokens order it, and that its only result is a token.
-fn check_weak_access<O: TileAsOp>(context: &OpContext<'_, O, Type>, order: Order, token: Option<Value>) -> Rule {
+fn check_weak_access<O: TileAsOp>(context: &OpContext<'_, O, Type>, order: Order, token: Option<Value>) -> RuleResult {
     context.check_order(order, token, &[MemoryOrdering::Weak])?;
     context.check_results(&[CoreType::Token])
 }
@@ -231,7 +236,7 @@ fn vector_bytes(elem: Elem, vector_bits: u32) -> u64 {
 
 /// Checks that the lowest `1 << bits` registers hold a vector of elements that are neighbours in memory. In the tile, the vector
 /// must start at a multiple of its length.
-fn check_contiguous_vectors(view: &View, layout: &Layout, bits: u32) -> Rule {
+fn check_contiguous_vectors(view: &View, layout: &Layout, bits: u32) -> RuleResult {
     if bits == 0 {
         return Ok(());
     }

@@ -1,5 +1,5 @@
-//! Verifier rules of `.as` files (V-AS), which also apply to the program in `.sched` files. Code that receives a verified module
-//! may index its tables without bounds checks.
+//! Verifier rules of `.as` files, which also apply to the program in `.sched` files. Code that receives a verified module may index
+//! its tables without bounds checks.
 //!
 //! | code | rule |
 //! |---|---|
@@ -35,7 +35,7 @@ use base::ir::{Def, Operation};
 use base::text::Function;
 use base::{Arena, Block, Body, Envelope, Loc, Region, Target, Value};
 use core_dialect::core_ops::Core;
-use core_dialect::rules::{self, CoreDialectOp, CoreDialectType, CoreType, OpContext, Rule, describe_op, require};
+use core_dialect::rules::{self, CoreDialectOp, CoreDialectType, CoreType, OpContext, RuleResult, describe_op, require};
 use core_dialect::tile::Global;
 use target_info::Feature;
 
@@ -76,7 +76,7 @@ pub(crate) fn check_module(module: &Module, envelope: &Envelope) -> Result<()> {
 }
 
 /// Rejects states that exist only in `.sched`: operations in flight, and buffers with several stages.
-fn check_no_sched_state(effects: &Effects<'_>) -> Rule {
+fn check_no_sched_state(effects: &Effects<'_>) -> RuleResult {
     require(effects.completes != Completes::WithMmaGroup, || "it stays in flight, but `.as` has no waits".into())?;
     let has_no_stages = effects.buffers.iter().all(|access| access.stage.is_none());
     require(has_no_stages, || "buffers have one stage in `.as`".into())
@@ -109,7 +109,8 @@ impl AsRef<FunctionAttrs> for FunctionAttrs {
     }
 }
 
-/// The region of a warp role, and the number of warps that execute it. Layouts in the region distribute a tile over these warps.
+/// The region of a warp role, and the number of warps that execute the region. Layouts in the region distribute a tile over these
+/// warps.
 pub type ExecutedRegion = (Region, u32);
 
 /// Checks the rules for the program of an `.as` or `.sched` file. `role_regions` returns the regions of a function's warp roles;
@@ -148,7 +149,7 @@ struct Breach {
     message: String,
 }
 
-/// The rules for one function, and their inputs.
+/// Checks the rules for one function. The fields are the inputs of the rules.
 #[derive(Clone, Copy)]
 struct FunctionChecker<'a> {
     layouts: &'a Arena<LayoutId, Layout>,
@@ -160,9 +161,9 @@ struct FunctionChecker<'a> {
     target: Target,
 }
 
-/// The number of warps that execute each block of a body, by block id. Without warp roles, `all` warps execute each block. With
-/// warp roles, the warps of the role execute a block of its body, and 0 stands for blocks outside all roles, where no op uses
-/// tiles.
+/// Returns the number of warps that execute each block of a body, by block id. Without warp roles, `all` warps execute each block.
+/// With warp roles, the warps of the role execute a block of its body. The number is 0 for blocks outside all roles, where no op
+/// uses tiles.
 fn warps_of_blocks<O: Operation>(body: &Body<O, Type>, all: u32, role_regions: &[ExecutedRegion]) -> Vec<u32> {
     let mut warps = vec![if role_regions.is_empty() { all } else { 0 }; body.blocks.len()];
     for (region, role_warps) in role_regions {
@@ -240,7 +241,7 @@ impl FunctionChecker<'_> {
     }
 
     /// Checks the type of a value, and that its layout covers its tile.
-    fn check_type(&self, ty: &Type) -> Rule {
+    fn check_type(&self, ty: &Type) -> RuleResult {
         rules::check_type(ty.core_type())?;
         let Type::Tile { shape, layout, .. } = ty else { return Ok(()) };
         require(!shape.is_empty(), || "a tile needs at least one dimension".into())?;
@@ -253,7 +254,7 @@ impl FunctionChecker<'_> {
     }
 
     /// Checks the operands, results and atom of an op.
-    fn check_op<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
+    fn check_op<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> RuleResult {
         match kind {
             Op::Core(core) => {
                 context.check_core(core)?;
@@ -294,14 +295,14 @@ impl FunctionChecker<'_> {
         }
     }
 
-    /// The layout of a tile. A scalar has the uniform layout: every thread holds it in one register.
+    /// The layout of a tile. For a scalar, the result is the uniform layout: every thread holds the scalar in one register.
     fn layout_of<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, value: Value) -> Layout {
         let scalar = || Layout::uniform(self.warps.checked_ilog2().unwrap_or(0) as usize);
         context.body.ty(value).layout().map_or_else(scalar, |id| self.layouts[id].clone())
     }
 
     /// Checks that all tiles among the values have the same layout.
-    fn check_same_layout<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, values: &[Value]) -> Rule {
+    fn check_same_layout<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, values: &[Value]) -> RuleResult {
         let mut layouts = values.iter().filter_map(|value| context.body.ty(*value).layout().map(|layout| (*value, layout)));
         let Some((first, layout)) = layouts.next() else { return Ok(()) };
         match layouts.find(|(_, other)| *other != layout) {

@@ -1,6 +1,6 @@
 //! Layout rules between operands and results of core ops: each thread holds the elements that it computes with.
 
-use super::{Core, FunctionChecker, OpContext, Rule, TileAsOp, Type, Value, require};
+use super::{Core, FunctionChecker, OpContext, RuleResult, TileAsOp, Type, Value, require};
 use crate::layout::{Strides, solve};
 use crate::ops::Route;
 use crate::renaming::source_element;
@@ -8,8 +8,8 @@ use base::ir::Operation;
 use core_dialect::tile::Elem;
 
 impl FunctionChecker<'_> {
-    /// Checks the layouts of a core op's operands and results.
-    pub(super) fn check_core_layouts<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, core: &Core) -> Rule {
+    /// Checks that the layouts of a core op's operands and results let each thread compute its result elements alone.
+    pub(super) fn check_core_layouts<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, core: &Core) -> RuleResult {
         match core {
             Core::Unary { .. }
             | Core::Binary { .. }
@@ -79,13 +79,18 @@ impl FunctionChecker<'_> {
         from: Value,
         to: Value,
         source: impl Fn(u32) -> u32,
-    ) -> Rule {
+    ) -> RuleResult {
         let renaming = self.layout_of(context, to).renaming(&self.layout_of(context, from), source);
         require(renaming.is_some(), || format!("it would move elements between threads, from {from} to {to}"))
     }
 
     /// Checks that a layout conversion moves elements only as its route allows: within a thread, or within a warp.
-    pub(super) fn check_layout_conversion<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, x: Value, route: Route) -> Rule {
+    pub(super) fn check_layout_conversion<O: TileAsOp>(
+        &self,
+        context: &OpContext<'_, O, Type>,
+        x: Value,
+        route: Route,
+    ) -> RuleResult {
         let result = context.result()?;
         let Route::Shuffle = route else { return self.check_renaming(context, x, result, |element| element) };
         let (from, to) = (self.layout_of(context, x), self.layout_of(context, result));
@@ -99,7 +104,7 @@ impl FunctionChecker<'_> {
 
     /// Checks the layouts of a concatenation. One register bit of the result must select the operand that supplies an element. The
     /// other bits must be the layout of the operands.
-    fn check_cat_operands<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, lhs: Value, dim: usize) -> Rule {
+    fn check_cat_operands<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, lhs: Value, dim: usize) -> RuleResult {
         let result = context.result()?;
         let strides = Strides::for_shape(context.tile(result)?.1);
         let half_bit = strides.dim_bits(dim).end - 1;
@@ -117,7 +122,7 @@ impl FunctionChecker<'_> {
 
     /// Checks a `reinterpret` between wide and narrow elements. The narrow parts of a wide element must be in neighbouring
     /// registers of the thread that holds the wide element.
-    fn check_reinterpreted<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, x: Value) -> Rule {
+    fn check_reinterpreted<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, x: Value) -> RuleResult {
         let result = context.result()?;
         let [(from, operand), (to, result_layout)] =
             [x, result].map(|value| (self.elem_bits(context, value), self.layout_of(context, value)));
@@ -136,7 +141,7 @@ impl FunctionChecker<'_> {
 
     /// Checks an `extract` or `insert`. Register bits alone must select the slice `part` of `whole`, so that each thread holds the
     /// slice in a subset of its registers.
-    fn check_slice<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, [part, whole]: [Value; 2]) -> Rule {
+    fn check_slice<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, [part, whole]: [Value; 2]) -> RuleResult {
         let (inner_shape, outer_shape) = (context.tile(part)?.1, context.tile(whole)?.1);
         let (inner, outer) = (Strides::for_shape(inner_shape), Strides::for_shape(outer_shape));
         let in_whole = |element: u32| (0..inner_shape.len()).map(|dim| inner.coordinate(element, dim) << outer.shift[dim]).sum();

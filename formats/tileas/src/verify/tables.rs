@@ -3,10 +3,10 @@
 use crate::layout::{LANE_BITS, Layout, LayoutId, rank};
 use crate::{BufferInfo, FunctionAttrs, Space};
 use base::Arena;
-use core_dialect::rules::{self, Rule, require};
+use core_dialect::rules::{self, RuleResult, require};
 use std::collections::{BTreeSet, HashSet};
 
-/// Maximum warps of a CTA, which has at most 1024 threads.
+/// Maximum warps of a CTA, which has at most 1024 threads (CUDA Programming Guide). Also the maximum occupancy, in CTAs per SM.
 const MAX_WARPS: u32 = 32;
 /// Maximum register or warp bits of a layout: log2 of the maximum elements of a tile.
 const MAX_BITS: usize = 24;
@@ -14,7 +14,7 @@ const MAX_BITS: usize = 24;
 const MAX_BUFFER_ALIGNMENT: u32 = 1024;
 
 /// Checks that each layout is well formed and in the table once.
-pub(super) fn check_layouts(layouts: &Arena<LayoutId, Layout>) -> Rule {
+pub(super) fn check_layouts(layouts: &Arena<LayoutId, Layout>) -> RuleResult {
     let mut seen = BTreeSet::new();
     for (id, layout) in layouts.iter() {
         require(layout.lane.len() == LANE_BITS, || format!("{id} has {} lane bits", layout.lane.len()))?;
@@ -36,7 +36,7 @@ fn has_lanes(info: &BufferInfo) -> bool {
 }
 
 /// Checks the warps and the occupancy. A CTA with warp roles may have any number of warps up to the limit.
-pub(super) fn check_cta(attrs: &FunctionAttrs, has_warp_roles: bool) -> Rule {
+pub(super) fn check_cta(attrs: &FunctionAttrs, has_warp_roles: bool) -> RuleResult {
     let warps = attrs.warps;
     let is_valid = (1..=MAX_WARPS).contains(&warps) && (has_warp_roles || warps.is_power_of_two());
     require(is_valid, || format!("a CTA has a power of two of up to {MAX_WARPS} warps, not {warps}"))?;
@@ -45,7 +45,7 @@ pub(super) fn check_cta(attrs: &FunctionAttrs, has_warp_roles: bool) -> Rule {
 }
 
 /// Checks the extents, offsets and alignment of each buffer.
-pub(super) fn check_buffers(attrs: &FunctionAttrs) -> Rule {
+pub(super) fn check_buffers(attrs: &FunctionAttrs) -> RuleResult {
     for (buffer, info) in attrs.buffers.iter() {
         rules::check_extents(&info.shape).map_err(|message| format!("{buffer}: {message}"))?;
         let bits = info.shape.iter().map(|extent| extent.trailing_zeros()).sum::<u32>();
@@ -73,7 +73,7 @@ pub(super) fn check_buffers(attrs: &FunctionAttrs) -> Rule {
 }
 
 /// Checks that tensor maps refer to the function's parameters, and that equal maps share one entry.
-pub(super) fn check_maps(attrs: &FunctionAttrs, params: usize) -> Rule {
+pub(super) fn check_maps(attrs: &FunctionAttrs, params: usize) -> RuleResult {
     let mut seen = HashSet::new();
     for (id, map) in attrs.maps.iter() {
         map.check(params).map_err(|message| format!("{id}: {message}"))?;

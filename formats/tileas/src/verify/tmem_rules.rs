@@ -1,6 +1,6 @@
-//! Rules for tensor memory (TMEM): the MMAs whose accumulators are in it, and the loads and stores of warps.
+//! Rules for tensor memory (TMEM): the MMAs whose accumulators are in tensor memory, and the loads and stores of warps.
 
-use super::{FunctionChecker, OpContext, Rule, TileAsOp, Type, Value, require};
+use super::{FunctionChecker, OpContext, RuleResult, TileAsOp, Type, Value, require};
 use crate::mma_sync_atoms::Operand;
 use crate::tensor_memory::{self, LaneAtom, TensorAtom, TmemSlice};
 use crate::wgmma_atoms::Matrix;
@@ -12,7 +12,7 @@ use target_info::Feature;
 
 impl FunctionChecker<'_> {
     /// Checks an access of threads to a buffer in tensor memory.
-    pub(super) fn check_tmem_access<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> Rule {
+    pub(super) fn check_tmem_access<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, kind: &Op) -> RuleResult {
         match kind {
             Op::TmemLoad { buffer, from, atom, .. } => self.check_lane_access(context, context.result()?, *buffer, *from, atom.0),
             Op::TmemStore { x, buffer, from, atom, .. } => {
@@ -43,7 +43,7 @@ impl FunctionChecker<'_> {
     }
 
     /// Checks that the `zero_init` of an op is a scalar i1.
-    pub(super) fn check_i1<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, value: Value) -> Rule {
+    pub(super) fn check_i1<O: TileAsOp>(&self, context: &OpContext<'_, O, Type>, value: Value) -> RuleResult {
         let is_predicate = *context.body.ty(value) == Type::Scalar(Elem::Scalar(Scalar::I1));
         require(is_predicate, || "`zero_init` must be a scalar i1".into())
     }
@@ -56,7 +56,7 @@ impl FunctionChecker<'_> {
         buffer: Buffer,
         from: u32,
         atom: &LaneAtom,
-    ) -> Rule {
+    ) -> RuleResult {
         let (info, (elem, shape)) = (self.buffer_info(buffer)?, context.tile(tile)?);
         require(info.space == Space::Tensor, || format!("{buffer} is not in tensor memory"))?;
         let slice = TmemSlice::from_extents(&info.shape, shape, from).filter(|_| elem == info.elem);
@@ -72,7 +72,7 @@ impl FunctionChecker<'_> {
         context: &OpContext<'_, O, Type>,
         kind: &Op,
         atom: &'static TensorAtom,
-    ) -> Rule {
+    ) -> RuleResult {
         let Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, .. } = kind else { unreachable!("called for MMA ops only") };
         let name = atom.name;
         context.check_results(&[])?;
@@ -149,7 +149,7 @@ impl FunctionChecker<'_> {
         Ok(elem)
     }
 
-    /// Whether an MMA reads the operand from shared memory.
+    /// Whether an MMA reads the operand from shared memory. The error is the message for a buffer that is not in the table.
     fn is_in_shared_memory(&self, place: &MmaOperand) -> Result<bool, String> {
         place.buffer().map_or(Ok(false), |buffer| Ok(self.buffer_info(buffer)?.space == Space::Shared))
     }
@@ -177,7 +177,7 @@ impl FunctionChecker<'_> {
     }
 
     /// Checks that a function has buffers in tensor memory only if the target has tensor memory.
-    pub(super) fn check_has_tensor_memory(&self) -> Rule {
+    pub(super) fn check_has_tensor_memory(&self) -> RuleResult {
         let tmem_buffer = self.attrs.buffers.iter().find(|(_, info)| info.space == Space::Tensor);
         match tmem_buffer.filter(|_| !self.target.has(Feature::TensorMemory)) {
             Some((buffer, _)) => Err(format!("{} has no tensor memory for {buffer}", self.target)),

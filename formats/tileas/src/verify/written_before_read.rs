@@ -3,9 +3,10 @@
 //! A data-flow analysis computes, for each program point, the buffers written on all paths to this point; a merge takes the
 //! intersection. Inside a branch of an `if`, the analysis derives more facts from the condition:
 //! - If a branch tests that the lower bound of an earlier `for` is below the upper bound, the loop ran an iteration.
-//! - The lattice value of an i1 is two sets of buffers: those written if the i1 is true, and those written if it is false. For the
-//!   constant true, the set for false has all buffers; for the constant false, the set for true. If control flow forwards an i1,
-//!   the analysis adds the buffers written at that point to both sets. A merge takes the intersection.
+//! - The lattice value of an i1 is two sets of buffers. One set has the buffers that are written if the i1 is true, and the other
+//!   set those that are written if it is false. For the constant true, the set for false has all buffers. For the constant false,
+//!   the set for true has all buffers. If control flow forwards an i1, the analysis adds the buffers written at that point to both
+//!   sets. A merge takes the intersection of each set.
 //!
 //! Loop-carried states start at the top of the lattice (everything written). The function is walked again with the states of the
 //! last walk until they no longer change. States only shrink from walk to walk, so a read that one walk rejects stays rejected. The
@@ -29,7 +30,7 @@ use numerics::arith::{Compare, Predicate, Signedness};
 use std::collections::BTreeMap;
 
 /// The result of a check. The error is the location and the message of a violation.
-type Rule<T = ()> = Result<T, (Loc, String)>;
+type LocatedResult<T = ()> = Result<T, (Loc, String)>;
 /// A set of at most 64 buffers, which one [`Walk`] analyses together, as bits.
 type BufferSet = u64;
 /// The top of the lattice: all buffers are written.
@@ -84,9 +85,9 @@ impl MergedPaths {
     }
 }
 
-/// Replaces each lattice value in `own` by the greatest lower bound with the value in `other`.
-fn meet(own: &mut [WrittenIf], other: &[WrittenIf]) {
-    own.iter_mut().zip(other).for_each(|(own, other)| *own = own.meet(*other));
+/// Replaces each lattice value in `values` by its greatest lower bound with the value at the same index of `other`.
+fn meet(values: &mut [WrittenIf], other: &[WrittenIf]) {
+    values.iter_mut().zip(other).for_each(|(value, other)| *value = value.meet(*other));
 }
 
 /// The state at the end of a loop's iteration.
@@ -130,15 +131,15 @@ struct Walk<'a> {
     written_ifs: Vec<WrittenIf>,
     /// By loop, the state at the end of an iteration that this walk assumes.
     assumed: BTreeMap<OpId, IterationState>,
-    /// The buffers that this walk assumes to be written at the end of an iteration of all other loops.
+    /// The buffers that this walk assumes to be written at the end of an iteration of each loop without an entry in `assumed`.
     assumed_elsewhere: BufferSet,
     /// By loop, the state at the end of an iteration that this walk computes.
     computed: BTreeMap<OpId, IterationState>,
     /// By loop, the paths that end an iteration.
     iteration_ends: BTreeMap<OpId, MergedPaths>,
-    /// By `if` or `loop`, the paths that leave it.
+    /// By `if` or `loop`, the paths that leave the op.
     exits: BTreeMap<OpId, MergedPaths>,
-    /// The loop of each loop counter.
+    /// By loop counter, the `for` op that defines the counter.
     counters: BTreeMap<Value, OpId>,
     /// By bounds, the buffers that earlier loops with these bounds wrote if they ran an iteration.
     written_by_loops: BTreeMap<TripTestBounds, BufferSet>,
@@ -146,8 +147,8 @@ struct Walk<'a> {
     changes: Vec<(TripTestBounds, Option<BufferSet>)>,
 }
 
-/// Checks that every path writes a buffer before it reads it. Regions and terminators must be valid.
-pub(super) fn check_every_path(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Rule {
+/// Checks that every path writes a buffer before the path reads the buffer. Regions and terminators must be valid.
+pub(super) fn check_every_path(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> LocatedResult {
     let undominated = buffers_to_analyse(body, root, attrs);
     if let Some((buffer, loc)) = undominated.get(MAX_ANALYSED) {
         let message =
@@ -165,8 +166,8 @@ pub(super) fn check_every_path(body: &Body<Op, Type>, root: Region, attrs: &Func
     })
 }
 
-/// The buffers that need the analysis, each with the location of a read. A buffer does not need it if its first access is a write
-/// that dominates all other accesses.
+/// The buffers that need the analysis, each with the location of its first read that no write dominates. A buffer needs no analysis
+/// if its first access is a write that dominates all other accesses.
 fn buffers_to_analyse(body: &Body<Op, Type>, root: Region, attrs: &FunctionAttrs) -> Vec<(Buffer, Loc)> {
     let order = body.walk(root);
     let blocks = body.op_blocks();
@@ -208,7 +209,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks the function until the states at the ends of iterations no longer change.
-    fn run_to_fixed_point(mut self, root: Region) -> Rule {
+    fn run_to_fixed_point(mut self, root: Region) -> LocatedResult {
         let start = PointState { written: 0, reached: true };
         for _ in 0..MAX_WALKS {
             self.walk_region(root, start)?;
@@ -225,7 +226,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks a region and returns the state at its end, which is unreachable after the terminator.
-    fn walk_region(&mut self, region: Region, mut here: PointState) -> Rule<PointState> {
+    fn walk_region(&mut self, region: Region, mut here: PointState) -> LocatedResult<PointState> {
         let (body, outer_changes) = (self.body, self.changes.len());
         for &op in &body.blocks[body.block_of(region)].ops {
             let node = &body.ops[op];
@@ -254,22 +255,22 @@ impl<'a> Walk<'a> {
 
     /// Checks that a buffer is written before this access reads it, and records its write.
     fn record_access(&self, buffer: Buffer, access_kind: AccessKind, here: &mut PointState) -> Result<(), String> {
-        let own = self.sets[buffer.0 as usize];
+        let buffer_set = self.sets[buffer.0 as usize];
         let written = match access_kind {
             // The MMA reads the accumulator only if `zero_init` is false.
             AccessKind::WritesIf(zero_init) => here.written | self.written_if(zero_init).if_false,
             _ => here.written,
         };
-        if access_kind.needs_content() && own & !written != 0 {
+        if access_kind.needs_content() && buffer_set & !written != 0 {
             let why = "no op writes it on some path, and no condition here excludes that path";
             return Err(format!("{buffer} may be read before it is written: {why}"));
         }
-        here.written |= if access_kind.writes() { own } else { 0 };
+        here.written |= if access_kind.writes() { buffer_set } else { 0 };
         Ok(())
     }
 
-    /// Walks the regions of a condition or a loop. Returns the state after it.
-    fn walk_structured_op(&mut self, op: OpId, core: &Core, here: PointState) -> Rule<PointState> {
+    /// Walks the regions of an `if` or a loop. Returns the state after this op.
+    fn walk_structured_op(&mut self, op: OpId, core: &Core, here: PointState) -> LocatedResult<PointState> {
         match core.as_structured() {
             Some(StructuredOp::If(branch)) => self.walk_branches(op, branch.cond, branch.regions(), here),
             Some(StructuredOp::Loop(LoopOp { bounds: Some(bounds), init, body: inner })) => {
@@ -281,8 +282,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Walks both branches of an `if`. Returns the state after it.
-    fn walk_branches(&mut self, op: OpId, cond: Value, [then, otherwise]: [Region; 2], here: PointState) -> Rule<PointState> {
+    /// Walks both branches of an `if`. Returns the state after the `if`.
+    fn walk_branches(
+        &mut self,
+        op: OpId,
+        cond: Value,
+        [then, otherwise]: [Region; 2],
+        here: PointState,
+    ) -> LocatedResult<PointState> {
         let WrittenIf { mut if_true, mut if_false } = self.written_if(cond);
         if let Some((bounds, ran_if)) = self.compared_bounds(cond) {
             let written = self.written_by_loops.get(&bounds).copied().unwrap_or(0);
@@ -296,21 +303,21 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks the body of a `for`. Returns the state after the loop.
-    fn walk_for_loop(&mut self, op: OpId, own: &ForLoop<'_>, here: PointState) -> Rule<PointState> {
+    fn walk_for_loop(&mut self, op: OpId, for_loop: &ForLoop<'_>, here: PointState) -> LocatedResult<PointState> {
         let body = self.body;
-        let first = self.forwarded_values(own.init, here);
-        let args = &body.blocks[body.block_of(own.inner)].args;
+        let initial_values = self.forwarded_values(for_loop.init, here);
+        let args = &body.blocks[body.block_of(for_loop.inner)].args;
         self.counters.insert(args[0], op);
-        self.define_carried(op, &args[1..], &first);
-        let end = self.walk_region(own.inner, here)?;
-        let (last, mut results) = self.end_iteration(op, end, first.len());
-        let has_iteration = self.has_iteration(own);
+        self.define_carried(op, &args[1..], &initial_values);
+        let end = self.walk_region(for_loop.inner, here)?;
+        let (last, mut results) = self.end_iteration(op, end, initial_values.len());
+        let has_iteration = self.has_iteration(for_loop);
         let runs = has_iteration == Some(true);
         if !runs {
-            meet(&mut results, &first);
+            meet(&mut results, &initial_values);
         }
         if has_iteration.is_none() {
-            let bounds = (self.bound_of(own.lower), self.bound_of(own.upper), own.unsigned);
+            let bounds = (self.bound_of(for_loop.lower), self.bound_of(for_loop.upper), for_loop.unsigned);
             let before = self.written_by_loops.get(&bounds).copied();
             self.changes.push((bounds, before));
             self.written_by_loops.insert(bounds, before.unwrap_or(0) | last.written);
@@ -320,35 +327,36 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks the body of a `loop`. Returns the state after the loop.
-    fn walk_unbounded_loop(&mut self, op: OpId, init: &[Value], inner: Region, here: PointState) -> Rule<PointState> {
+    fn walk_unbounded_loop(&mut self, op: OpId, init: &[Value], inner: Region, here: PointState) -> LocatedResult<PointState> {
         let body = self.body;
-        let first = self.forwarded_values(init, here);
-        self.define_carried(op, &body.blocks[body.block_of(inner)].args, &first);
+        let initial_values = self.forwarded_values(init, here);
+        self.define_carried(op, &body.blocks[body.block_of(inner)].args, &initial_values);
         let end = self.walk_region(inner, here)?;
-        self.end_iteration(op, end, first.len());
+        self.end_iteration(op, end, initial_values.len());
         let merged = self.merge_exits(op, end.written);
         Ok(PointState { written: merged.written & end.written, ..merged })
     }
 
-    /// Sets the lattice values of the loop-carried values. Each is the meet of two values: that of the initial value, and the one
-    /// that this walk assumes at the end of an iteration.
-    fn define_carried(&mut self, op: OpId, args: &[Value], first: &[WrittenIf]) {
-        let mut carried = first.to_vec();
+    /// Sets the lattice values of a loop's loop-carried values `args`. Each result is the meet of two lattice values: that of the
+    /// initial value, and that which this walk assumes at the end of an iteration.
+    fn define_carried(&mut self, op: OpId, args: &[Value], initial_values: &[WrittenIf]) {
+        let mut carried = initial_values.to_vec();
         match self.assumed.get(&op) {
             Some(iteration) => meet(&mut carried, &iteration.written_ifs),
             None => meet(
                 &mut carried,
-                &vec![WrittenIf { if_true: self.assumed_elsewhere, if_false: self.assumed_elsewhere }; first.len()],
+                &vec![WrittenIf { if_true: self.assumed_elsewhere, if_false: self.assumed_elsewhere }; initial_values.len()],
             ),
         }
         self.set_lattice_values(args, &carried);
     }
 
-    /// Records the state at the end of an iteration. Returns this state, which is also the state after the last iteration.
+    /// Records the state at the end of an iteration, merged over all `continue` ops of the loop. Returns this state and the lattice
+    /// values of the loop-carried values, which also hold after the last iteration. `count` is the number of loop-carried values.
     fn end_iteration(&mut self, op: OpId, end: PointState, count: usize) -> (PointState, Vec<WrittenIf>) {
-        let nowhere =
+        let unreachable_path =
             || MergedPaths { state: PointState { reached: false, ..end }, written_ifs: vec![WrittenIf::default(); count] };
-        let MergedPaths { state, written_ifs } = self.iteration_ends.remove(&op).unwrap_or_else(nowhere);
+        let MergedPaths { state, written_ifs } = self.iteration_ends.remove(&op).unwrap_or_else(unreachable_path);
         self.computed.insert(op, IterationState { written: state.written, written_ifs: written_ifs.clone() });
         (state, written_ifs)
     }
@@ -357,11 +365,11 @@ impl<'a> Walk<'a> {
     /// `written` has its written buffers.
     fn merge_exits(&mut self, op: OpId, written: BufferSet) -> PointState {
         let results = &self.body.ops[op].results;
-        let nowhere = || MergedPaths {
+        let unreachable_path = || MergedPaths {
             state: PointState { written, reached: false },
             written_ifs: vec![WrittenIf::default(); results.len()],
         };
-        let MergedPaths { state, written_ifs } = self.exits.remove(&op).unwrap_or_else(nowhere);
+        let MergedPaths { state, written_ifs } = self.exits.remove(&op).unwrap_or_else(unreachable_path);
         self.set_lattice_values(results, &written_ifs);
         state
     }
@@ -378,7 +386,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The lattice values of forwarded values. Adds the buffers written at this point, for true and for false.
+    /// The lattice values of values that a terminator forwards at the point `here`. The buffers written at this point are added to
+    /// both sets of each lattice value.
     fn forwarded_values(&self, values: &[Value], here: PointState) -> Vec<WrittenIf> {
         let add_written =
             |WrittenIf { if_true, if_false }| WrittenIf { if_true: if_true | here.written, if_false: if_false | here.written };
@@ -431,7 +440,8 @@ impl<'a> Walk<'a> {
         self.assumed.get(op).map_or(self.assumed_elsewhere, |iteration| iteration.written)
     }
 
-    /// The bounds that a predicate compares, and the value of the predicate (true or false) that means lower < upper.
+    /// The loop bounds that a predicate compares, and the value of the predicate (true or false) that means lower < upper. `None`
+    /// if the predicate is not an integer comparison with an order.
     fn compared_bounds(&self, cond: Value) -> Option<(TripTestBounds, bool)> {
         let core = self.body.ops[self.body.defining_op(cond)?].kind.core()?;
         let Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } = core else { return None };
@@ -446,15 +456,16 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns whether a loop runs an iteration; `None` if a bound is not constant.
-    fn has_iteration(&self, own: &ForLoop<'_>) -> Option<bool> {
-        let (Bound::Constant(lower), Bound::Constant(upper)) = (self.bound_of(own.lower), self.bound_of(own.upper)) else {
+    fn has_iteration(&self, for_loop: &ForLoop<'_>) -> Option<bool> {
+        let (Bound::Constant(lower), Bound::Constant(upper)) = (self.bound_of(for_loop.lower), self.bound_of(for_loop.upper))
+        else {
             return None;
         };
-        let scalar = self.body.ty(own.lower).elem()?.scalar()?;
-        Some(if own.unsigned { lower < upper } else { scalar.sign_extend(lower) < scalar.sign_extend(upper) })
+        let scalar = self.body.ty(for_loop.lower).elem()?.scalar()?;
+        Some(if for_loop.unsigned { lower < upper } else { scalar.sign_extend(lower) < scalar.sign_extend(upper) })
     }
 
-    /// The constant that defines a loop bound, or the bound's value.
+    /// A loop bound: its number if a constant defines it, otherwise the SSA value.
     fn bound_of(&self, value: Value) -> Bound {
         let Def::Result { op, .. } = self.body.values[value].def else { return Bound::Variable(value) };
         match self.body.ops[op].kind.core() {

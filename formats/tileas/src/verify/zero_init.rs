@@ -16,7 +16,7 @@ pub(super) struct ZeroInit<'a, O> {
     body: &'a Body<O, Type>,
     /// The op whose region contains each block.
     parents: BTreeMap<Block, OpId>,
-    /// For each `loop`, the values of each `break` that leaves it.
+    /// For each `loop`, the values of each `break` that leaves the loop.
     breaks: BTreeMap<OpId, Vec<&'a [Value]>>,
 }
 
@@ -59,8 +59,8 @@ impl<'a, O: TileAsOp> ZeroInit<'a, O> {
         true
     }
 
-    /// The predicates that must be true at their first use, so that `value` is true at its first use. Empty for the constant true.
-    /// `None` if the value may be false.
+    /// The predicates from which the proof for `value` continues. If all of them are true at their first use, `value` is true at
+    /// its first use. Empty if `value` is certainly true there. `None` if `value` may be false.
     fn predicates_to_prove(&self, value: Value) -> Option<Vec<Value>> {
         let body = self.body;
         match body.values[value].def {
@@ -92,13 +92,13 @@ impl<'a, O: TileAsOp> ZeroInit<'a, O> {
         }
     }
 
-    /// The value that a region of an `if` yields. `None` if it ends in another terminator.
+    /// The value that a region of an `if` yields as result `index`. `None` if the region does not end in a `yield`.
     fn yielded_value(&self, region: Region, index: usize) -> Option<Value> {
         let Core::Yield { values } = self.core(self.body.terminator(self.body.block_of(region))?)? else { return None };
         values.get(index).copied()
     }
 
-    /// Returns whether `counter` is the index of a `for` whose lower bound is `number`.
+    /// Returns whether `counter` is the loop counter of a `for` whose lower bound equals `number`.
     fn is_loop_index_from(&self, counter: Value, number: Value) -> bool {
         let Def::Argument { block, index: 0 } = self.body.values[counter].def else { return false };
         let bounds = self.parents.get(&block).and_then(|op| self.core(*op)).and_then(Core::loop_bounds);
@@ -106,7 +106,7 @@ impl<'a, O: TileAsOp> ZeroInit<'a, O> {
         lower == number || self.constant(lower).is_some_and(|lower| self.constant(number) == Some(lower))
     }
 
-    /// The bits of a constant whose elements are all equal.
+    /// The bits of a constant whose elements are all equal; `None` for other values.
     fn constant(&self, value: Value) -> Option<u64> {
         match self.core(self.body.defining_op(value)?)? {
             Core::Constant { value: Dense::Splat(bits) } => Some(*bits),

@@ -1,6 +1,6 @@
-//! Reads self-describing attributes. Each has a tag and a payload; arrays and dictionaries contain attributes.
+//! Reads self-describing attributes. Each attribute has a tag and a payload; arrays and dictionaries contain attributes.
 
-use super::cursor::{Context, Cursor};
+use super::cursor::{Cursor, ErrorContext};
 use super::error::{ReadError, Result};
 use super::preview;
 use super::reader::Tables;
@@ -149,7 +149,7 @@ impl Tables<'_> {
             let value = value.context(cursor, || format!("failed to parse DictionaryAttr value for key {}", strings.text(key)))?;
             entries.push((key, value));
         }
-        // The file may have the entries in any order. NVIDIA's reader sorts them by key.
+        // The file may have the entries in any order. NVIDIA's reader sorts the entries by key.
         entries.sort_by(|(a, _), (b, _)| self.strings.text(*a).cmp(self.strings.text(*b)));
         if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             let key = self.strings.text(pair[0].0);
@@ -241,8 +241,8 @@ fn check_bit_width(cursor: &Cursor<'_>, value: u64, width: u32) -> Result<u64> {
     Ok(value)
 }
 
-/// Fails if an array has a value for which `is_refused` is true. Callers refuse the smallest and the largest value of the element
-/// type, as NVIDIA's reader does.
+/// Returns the values of an array. The error is for the first value for which `is_refused` is true. Callers refuse the smallest and
+/// the largest value of the element type, as NVIDIA's reader does.
 pub(super) fn check_array_values<T: std::fmt::Display>(
     values: Result<Box<[T]>>,
     cursor: &Cursor<'_>,

@@ -29,20 +29,20 @@ pub(super) fn write_body(module: &Module, function: &Function, version: Version)
     };
     let entry = body.block_of(function.region);
     writer.number_values(&body.blocks[entry].args);
-    let mut stack = vec![Step::Ops { block: entry, at: 0, restore: None }];
+    let mut stack = vec![WriteStep::Ops { block: entry, op_index: 0, restore: None }];
     while let Some(step) = stack.pop() {
         writer.write_step(step, &mut stack)?;
     }
     Ok((writer.out, writer.locs))
 }
 
-/// Output that is still to be written. A stack of steps replaces recursion over regions.
-enum Step {
-    /// The ops of a block from index `at` on. At the end of an inner block, `next_number` is set to `restore`, so that later values
-    /// reuse the numbers of the block's values.
+/// A part of a function body that is still to be written. A stack of steps replaces recursion over regions.
+enum WriteStep {
+    /// The ops of a block from `op_index` on. At the end of an inner block, `next_number` is set to `restore`, so that later values
+    /// reuse the numbers of the block's values. `restore` is `None` for the outermost block.
     Ops {
         block: Block,
-        at: usize,
+        op_index: usize,
         restore: Option<u32>,
     },
     Region(Region),
@@ -76,21 +76,21 @@ impl BodyWriter<'_> {
     }
 
     /// Executes a step, and pushes the steps that follow it to the stack.
-    fn write_step(&mut self, step: Step, stack: &mut Vec<Step>) -> Result<()> {
+    fn write_step(&mut self, step: WriteStep, stack: &mut Vec<WriteStep>) -> Result<()> {
         match step {
-            Step::Ops { block, at, restore } => match self.body.blocks[block].ops.get(at) {
+            WriteStep::Ops { block, op_index, restore } => match self.body.blocks[block].ops.get(op_index) {
                 Some(op) => {
-                    stack.push(Step::Ops { block, at: at + 1, restore });
+                    stack.push(WriteStep::Ops { block, op_index: op_index + 1, restore });
                     self.write_op(*op, stack)?;
                 }
                 None => self.next_number = restore.unwrap_or(self.next_number),
             },
-            Step::Region(region) => {
+            WriteStep::Region(region) => {
                 let blocks = &self.body.regions[region].blocks;
                 write_varint(&mut self.out, blocks.len() as u64);
-                stack.extend(blocks.iter().rev().map(|block| Step::Block(*block)));
+                stack.extend(blocks.iter().rev().map(|block| WriteStep::Block(*block)));
             }
-            Step::Block(block) => {
+            WriteStep::Block(block) => {
                 let node = &self.body.blocks[block];
                 let restore = Some(self.next_number);
                 write_varint(&mut self.out, node.args.len() as u64);
@@ -99,9 +99,9 @@ impl BodyWriter<'_> {
                 }
                 self.number_values(&node.args);
                 write_varint(&mut self.out, node.ops.len() as u64);
-                stack.push(Step::Ops { block, at: 0, restore });
+                stack.push(WriteStep::Ops { block, op_index: 0, restore });
             }
-            Step::Results(op) => self.number_results(op),
+            WriteStep::Results(op) => self.number_results(op),
         }
         Ok(())
     }
@@ -115,13 +115,13 @@ impl BodyWriter<'_> {
         }
     }
 
-    /// Whether the requested version does not write the results of an op. Before version 13.2, a print op has no token.
+    /// Whether bytecode of the requested version lacks the results of an op. Before version 13.2, a print op has no token.
     fn hides_result(&self, opcode: Opcode) -> bool {
         opcode == Opcode::PrintTko && !self.version.has(Feature::PrintToken)
     }
 
     /// Writes an op without its regions, and pushes the steps for its regions and results.
-    fn write_op(&mut self, op: ir::Op, stack: &mut Vec<Step>) -> Result<()> {
+    fn write_op(&mut self, op: ir::Op, stack: &mut Vec<WriteStep>) -> Result<()> {
         let node = &self.body.ops[op];
         let opcode = node.kind.opcode();
         let info = opcode.info();
@@ -134,7 +134,7 @@ impl BodyWriter<'_> {
         let mut fields: Vec<FieldRef<'_>> = Vec::with_capacity(info.fields.len());
         node.kind.for_each_field(&mut |field| fields.push(field));
         self.check_versions(opcode, &fields)?;
-        if info.flags_since().is_some_and(|since| since <= self.version) {
+        if info.first_version_with_flags().is_some_and(|since| since <= self.version) {
             let bits = info.flag_fields().enumerate();
             let flags = bits.fold(0, |flags, (bit, (field, _))| flags | u64::from(is_flag_bit_set(fields[field])) << bit);
             write_varint(&mut self.out, flags);
@@ -145,12 +145,12 @@ impl BodyWriter<'_> {
             self.write_attribute_field(*field, info, &node.kind);
         }
         self.write_operands(info, &fields)?;
-        stack.push(Step::Results(op));
+        stack.push(WriteStep::Results(op));
         let regions = node.kind.regions();
         if !regions.is_empty() {
             write_varint(&mut self.out, regions.len() as u64);
         }
-        stack.extend(regions.iter().rev().map(|region| Step::Region(*region)));
+        stack.extend(regions.iter().rev().map(|region| WriteStep::Region(*region)));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::error::{ReadError, Result};
 
-/// A position in a byte slice, and the slice.
+/// A byte slice, and the position of the next byte to read.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<'a> {
     data: &'a [u8],
@@ -107,13 +107,13 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Adds to an error the message of the construct that the reader was reading, such as the enclosing attribute.
-pub(super) trait Context<T> {
+/// Adds to an error a line with a message about the enclosing construct, such as the attribute that the reader was reading.
+pub(super) trait ErrorContext<T> {
     fn context<D: std::fmt::Display>(self, cursor: &Cursor<'_>, message: impl FnOnce() -> D) -> Result<T>;
     fn with_message(self, cursor: &Cursor<'_>, message: &str) -> Result<T>;
 }
 
-impl<T> Context<T> for Result<T> {
+impl<T> ErrorContext<T> for Result<T> {
     fn context<D: std::fmt::Display>(self, cursor: &Cursor<'_>, message: impl FnOnce() -> D) -> Result<T> {
         self.map_err(|error| error.with_outer_line(cursor.offset, message()))
     }

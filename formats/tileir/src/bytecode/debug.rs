@@ -1,7 +1,7 @@
 //! Reads the debug section. For each function, the section lists record numbers: for the location of the function, then for the
 //! location of each op in order. The records follow.
 
-use super::cursor::{Context, Cursor};
+use super::cursor::{Cursor, ErrorContext};
 use super::debug_tag as tag;
 use super::error::{ReadError, Result};
 use super::tables::{Offsets, Strings, check_fits};
@@ -53,33 +53,34 @@ pub(super) enum LocationCursor {
 impl<'a> DebugReader<'a> {
     pub(super) fn new(payload: &'a [u8], version: Version) -> Result<Self> {
         let mut cursor = Cursor::new(payload);
-        let c = &mut cursor;
-        let function_count = c.varint().with_message(c, "failed to read total number of operations with debug info")?;
-        c.align(4).with_message(c, "failed to skip padding for debug info index offset pointer")?;
+        let cursor = &mut cursor;
+        let function_count = cursor.varint().with_message(cursor, "failed to read total number of operations with debug info")?;
+        cursor.align(4).with_message(cursor, "failed to skip padding for debug info index offset pointer")?;
         let function_starts =
-            read_entry_array(c, function_count, 4, "read debug info index offset pointer.", "skip debug info index offsets")?;
-        let record_number_count = c.varint().with_message(c, "failed to read total number of debug info indices")?;
-        c.align(8).with_message(c, "failed to skip padding for debug info indices pointer")?;
+            read_entry_array(cursor, function_count, 4, "read debug info index offset pointer.", "skip debug info index offsets")?;
+        let record_number_count = cursor.varint().with_message(cursor, "failed to read total number of debug info indices")?;
+        cursor.align(8).with_message(cursor, "failed to skip padding for debug info indices pointer")?;
         let record_numbers =
-            read_entry_array(c, record_number_count, 8, "read debug info indices pointer", "skip debug info indices")?;
-        let record_count = c.varint().with_message(c, "failed to read total number of debug info attributes")?;
-        check_fits(c, record_count, 4, "debug info attributes")?;
-        c.align(4).with_message(c, "failed to skip padding for debug info offset pointer")?;
-        let record_offsets = read_entry_array(c, record_count, 4, "read debug info offset pointer", "skip debug info offsets")?;
+            read_entry_array(cursor, record_number_count, 8, "read debug info indices pointer", "skip debug info indices")?;
+        let record_count = cursor.varint().with_message(cursor, "failed to read total number of debug info attributes")?;
+        check_fits(cursor, record_count, 4, "debug info attributes")?;
+        cursor.align(4).with_message(cursor, "failed to skip padding for debug info offset pointer")?;
+        let record_offsets =
+            read_entry_array(cursor, record_count, 4, "read debug info offset pointer", "skip debug info offsets")?;
         let records = vec![None; record_count as usize];
         Ok(DebugReader {
             has_subprogram_flags: version.has(Feature::SubprogramFlags),
             function_starts: Offsets(function_starts),
             record_numbers,
             record_offsets: Offsets(record_offsets),
-            record_bytes: c.rest(),
+            record_bytes: cursor.rest(),
             records,
             ..DebugReader::default()
         })
     }
 
-    /// Returns a cursor at the first location of a function. `number` is the function's entry in the section, counted from 1; 0
-    /// means that the function has no locations.
+    /// Returns a cursor at the first location of a function. `number` is the number of the function's entry in the debug section,
+    /// counted from 1. Number 0 means that the function has no locations.
     pub(super) fn locations(&self, number: u64) -> LocationCursor {
         match number.checked_sub(1) {
             None => LocationCursor::None,
@@ -115,7 +116,7 @@ impl<'a> DebugReader<'a> {
         }
     }
 
-    /// Reads a reference to a scope of a kind that `accept` allows.
+    /// Reads a reference to a scope. The error is for a record that is not a scope, and for a scope that `accept` rejects.
     fn read_scope(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>, accept: fn(&ScopeData) -> bool) -> Result<Scope> {
         let number = cursor.varint()?;
         match self.find_record(number, strings)? {
@@ -153,69 +154,84 @@ impl<'a> DebugReader<'a> {
         let kind = cursor.varint()?;
         // Error messages count offsets from the byte after the tag.
         let mut cursor = Cursor::new(cursor.rest());
-        let c = &mut cursor;
+        let cursor = &mut cursor;
         match kind {
             tag::COMPILE_UNIT => {
-                let file =
-                    self.read_file(c, strings).with_message(c, "failed to read file attribute when parsing DICompileUnitAttr")?;
+                let file = self
+                    .read_file(cursor, strings)
+                    .with_message(cursor, "failed to read file attribute when parsing DICompileUnitAttr")?;
                 Ok(self.push_scope(ScopeData::CompileUnit { file }))
             }
             tag::FILE => {
-                let name =
-                    self.read_name(c, strings).with_message(c, "failed to read file name attribute when parsing DIFileAttr")?;
-                let directory =
-                    self.read_name(c, strings).with_message(c, "failed to read directory attribute when parsing DIFileAttr")?;
+                let name = self
+                    .read_name(cursor, strings)
+                    .with_message(cursor, "failed to read file name attribute when parsing DIFileAttr")?;
+                let directory = self
+                    .read_name(cursor, strings)
+                    .with_message(cursor, "failed to read directory attribute when parsing DIFileAttr")?;
                 Ok(self.push_scope(ScopeData::File { name, directory }))
             }
-            tag::LEXICAL_BLOCK => self.read_lexical_block(c, strings),
-            tag::LOC => self.read_source_loc(c, strings),
-            tag::SUBPROGRAM => self.read_subprogram(c, strings),
-            tag::CALL_SITE => self.read_call_site(c, strings),
+            tag::LEXICAL_BLOCK => self.read_lexical_block(cursor, strings),
+            tag::LOC => self.read_source_loc(cursor, strings),
+            tag::SUBPROGRAM => self.read_subprogram(cursor, strings),
+            tag::CALL_SITE => self.read_call_site(cursor, strings),
             _ => Ok(Record::Loc(Loc::UNKNOWN)),
         }
     }
 
-    fn read_lexical_block(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
-        let scope =
-            self.read_local_scope(c, strings).with_message(c, "failed to read scope attribute when parsing DILexicalBlockAttr")?;
-        let file = self.read_file(c, strings).with_message(c, "failed to read file attribute when parsing DILexicalBlockAttr")?;
-        let line = c.varint().with_message(c, "failed to read line number when parsing DILexicalBlockAttr")? as u32;
-        let column = c.varint().with_message(c, "failed to read column number when parsing DILexicalBlockAttr")? as u32;
+    fn read_lexical_block(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
+        let scope = self
+            .read_local_scope(cursor, strings)
+            .with_message(cursor, "failed to read scope attribute when parsing DILexicalBlockAttr")?;
+        let file = self
+            .read_file(cursor, strings)
+            .with_message(cursor, "failed to read file attribute when parsing DILexicalBlockAttr")?;
+        let line = cursor.varint().with_message(cursor, "failed to read line number when parsing DILexicalBlockAttr")? as u32;
+        let column = cursor.varint().with_message(cursor, "failed to read column number when parsing DILexicalBlockAttr")? as u32;
         Ok(self.push_scope(ScopeData::LexicalBlock { scope, file, line, column }))
     }
 
-    fn read_source_loc(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
-        let scope = self.read_local_scope(c, strings).with_message(c, "failed to read scope attribute when parsing DILocAttr")?;
-        let file = self.read_name(c, strings).with_message(c, "failed to read file name attribute when parsing FileLineColLoc")?;
-        let line = c.varint().with_message(c, "failed to read line number when parsing FileLineColLoc")? as u32;
-        let column = c.varint().with_message(c, "failed to read column number when parsing FileLineColLoc")? as u32;
+    fn read_source_loc(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
+        let scope =
+            self.read_local_scope(cursor, strings).with_message(cursor, "failed to read scope attribute when parsing DILocAttr")?;
+        let file = self
+            .read_name(cursor, strings)
+            .with_message(cursor, "failed to read file name attribute when parsing FileLineColLoc")?;
+        let line = cursor.varint().with_message(cursor, "failed to read line number when parsing FileLineColLoc")? as u32;
+        let column = cursor.varint().with_message(cursor, "failed to read column number when parsing FileLineColLoc")? as u32;
         Ok(self.push_loc(LocData::Source { file, line, column, scope: Some(scope) }))
     }
 
-    fn read_subprogram(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
-        let file = self.read_file(c, strings).with_message(c, "failed to read file attribute when parsing DISubprogramAttr")?;
-        let line = c.varint().with_message(c, "failed to read line number when parsing DISubprogramAttr")? as u32;
-        let name = self.read_name(c, strings).with_message(c, "failed to read name attribute when parsing DISubprogramAttr")?;
-        let linkage_name =
-            self.read_name(c, strings).with_message(c, "failed to read linkage name attribute when parsing DISubprogramAttr")?;
+    fn read_subprogram(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
+        let file =
+            self.read_file(cursor, strings).with_message(cursor, "failed to read file attribute when parsing DISubprogramAttr")?;
+        let line = cursor.varint().with_message(cursor, "failed to read line number when parsing DISubprogramAttr")? as u32;
+        let name =
+            self.read_name(cursor, strings).with_message(cursor, "failed to read name attribute when parsing DISubprogramAttr")?;
+        let linkage_name = self
+            .read_name(cursor, strings)
+            .with_message(cursor, "failed to read linkage name attribute when parsing DISubprogramAttr")?;
         let compile_unit = self
-            .read_scope(c, strings, |scope| matches!(scope, ScopeData::CompileUnit { .. }))
-            .with_message(c, "failed to read compile unit attribute when parsing DISubprogramAttr")?;
-        let scope_line = c.varint().with_message(c, "failed to read scope line number when parsing DISubprogramAttr")? as u32;
+            .read_scope(cursor, strings, |scope| matches!(scope, ScopeData::CompileUnit { .. }))
+            .with_message(cursor, "failed to read compile unit attribute when parsing DISubprogramAttr")?;
+        let scope_line =
+            cursor.varint().with_message(cursor, "failed to read scope line number when parsing DISubprogramAttr")? as u32;
         let declaration = self.has_subprogram_flags && {
-            let flags = c.varint().with_message(c, "failed to read flags when parsing DISubprogramAttr")?;
+            let flags = cursor.varint().with_message(cursor, "failed to read flags when parsing DISubprogramAttr")?;
             if flags > 1 {
                 let unknown_flags = flags & !1;
-                return Err(c.error(format!("unrecognized flag bits (0x{unknown_flags:X}) when parsing DISubprogramAttr")));
+                return Err(cursor.error(format!("unrecognized flag bits (0x{unknown_flags:X}) when parsing DISubprogramAttr")));
             }
             flags == 1
         };
         Ok(self.push_scope(ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line, declaration }))
     }
 
-    fn read_call_site(&mut self, c: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
-        let callee = self.read_loc(c, strings).with_message(c, "failed to read callee attribute when parsing CallSiteLoc")?;
-        let caller = self.read_loc(c, strings).with_message(c, "failed to read caller attribute when parsing CallSiteLoc")?;
+    fn read_call_site(&mut self, cursor: &mut Cursor<'_>, strings: &mut Strings<'_>) -> Result<Record> {
+        let callee =
+            self.read_loc(cursor, strings).with_message(cursor, "failed to read callee attribute when parsing CallSiteLoc")?;
+        let caller =
+            self.read_loc(cursor, strings).with_message(cursor, "failed to read caller attribute when parsing CallSiteLoc")?;
         Ok(self.push_loc(LocData::CallSite { callee, caller }))
     }
 
@@ -243,7 +259,8 @@ impl<'a> DebugReader<'a> {
     }
 }
 
-/// Reads the bytes of an array of `count` entries of `size` bytes. `read` and `skip` complete the error messages.
+/// Reads the bytes of an array of `count` entries of `size` bytes. `read` and `skip` are the ends of the two possible error
+/// messages.
 fn read_entry_array<'a>(cursor: &mut Cursor<'a>, count: u64, size: u64, read: &str, skip: &str) -> Result<&'a [u8]> {
     if cursor.remaining() == 0 {
         return Err(cursor.error(format!("failed to {read}")));

@@ -20,6 +20,7 @@ pub(super) struct DebugWriter<'a> {
     version: Version,
     /// The records in the order of their numbers.
     records: Vec<Record>,
+    /// The number of each record.
     number_of: HashMap<Record, u64>,
     /// For each function, the position of its first entry in `record_numbers`.
     function_starts: Vec<u32>,
@@ -38,8 +39,8 @@ impl<'a> DebugWriter<'a> {
         }
     }
 
-    /// Adds the locations of a function and its ops. Returns the number of the function's entry, from 1, or 0 if all locations are
-    /// unknown.
+    /// Adds the locations of a function and its ops. Returns the number of the function's entry in the debug section, counted from
+    /// 1. Returns 0, and adds no entry, if all locations are unknown.
     pub(super) fn add_function(&mut self, locs: &[Loc]) -> u64 {
         let numbers: Vec<u64> = locs.iter().map(|loc| self.record_number(Record::Loc(*loc))).collect();
         if numbers.iter().all(|number| *number == 0) {

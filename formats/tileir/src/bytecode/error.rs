@@ -1,4 +1,4 @@
-//! Errors of the reader: the cause, and one line per enclosing level.
+//! Errors of the bytecode reader: the cause, and one line for each construct that encloses the cause.
 
 use base::Diagnostic;
 
@@ -9,7 +9,7 @@ pub struct ReadError {
     pub lines: Vec<Line>,
     /// The source position of the op that violates a rule, if the file has one.
     pub position: Option<(String, u32, u32)>,
-    /// Whether NVIDIA's reader prints [`CONCLUSION`] as the last line.
+    /// Whether [`CONCLUSION`] is the last line of the error, as NVIDIA's reader prints it.
     pub has_conclusion: bool,
 }
 
@@ -42,7 +42,7 @@ impl ReadError {
     pub(super) fn without_conclusion(message: impl Into<String>) -> ReadError {
         ReadError { has_conclusion: false, ..ReadError::without_offset(message) }
     }
-    /// Appends the line of an enclosing level.
+    /// Appends the line of an enclosing construct, such as the block that contains the op of the error.
     pub(super) fn with_outer_line(mut self, offset: usize, message: impl std::fmt::Display) -> ReadError {
         self.lines.push(Line::at(offset, message));
         self

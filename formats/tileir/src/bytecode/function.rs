@@ -1,11 +1,11 @@
 //! Reads functions: the function table, and the ops of function bodies.
 //!
-//! Invariant: reading does not recurse. The file decides the nesting depth, so an explicit stack of [`Frame`]s holds the open
+//! Invariant: reading does not recurse. The file decides the nesting depth, so an explicit stack of [`OpenOp`]s holds the open
 //! blocks.
 
 mod op_fields;
 
-use super::cursor::{Context, Cursor};
+use super::cursor::{Cursor, ErrorContext};
 use super::debug::LocationCursor;
 use super::error::{ReadError, Result};
 use super::flag;
@@ -40,7 +40,7 @@ pub(super) struct FunctionRecord<'a> {
 pub(super) enum DecodedFunction {
     Entry(Function),
     Extern(Extern),
-    /// A function that has a body but is not an entry; no valid program has one.
+    /// A function that has a body but is not an entry. No valid program has such a function.
     Device,
 }
 
@@ -187,8 +187,8 @@ impl<'a> Tables<'a> {
         Ok(DecodedFunction::Entry(Function { name, ty, visibility, hints, arg_attrs, body, region, loc }))
     }
 
-    /// The optimization hints of an entry. The outer `None` means that the attribute is not an `OptimizationHints` attribute. The
-    /// inner `None` means that the entry has no hints.
+    /// The optimization hints of an entry. `None` means that the record has an attribute of another kind. `Some(None)` means that
+    /// the entry has no hints.
     fn entry_hints(&self, record: &FunctionRecord<'_>) -> Option<Option<Dictionary>> {
         match &record.hints {
             None => Some(None),
@@ -215,7 +215,7 @@ struct BodyReader<'t, 'a> {
 }
 
 /// An op whose regions are being read. The op is already in its block, so ids follow program order.
-struct Frame {
+struct OpenOp {
     op: ir::Op,
     /// The number of results that later ops can use. In version 13.1, no op can use the token of a print op.
     usable_results: usize,
@@ -233,7 +233,7 @@ struct Frame {
     outer_values: usize,
 }
 
-/// An op without its regions.
+/// The parts of an op that precede its regions in the bytecode.
 struct OpHead {
     opcode: Opcode,
     fields: SmallVec<[FieldValue; 8]>,
@@ -245,7 +245,7 @@ struct OpHead {
 impl BodyReader<'_, '_> {
     /// Reads the ops of the entry block and of all nested regions.
     fn read_body(mut self, entry: Block) -> Result<Body<Op, TypeId>> {
-        let mut stack: Vec<Frame> = Vec::new();
+        let mut stack: Vec<OpenOp> = Vec::new();
         loop {
             let step = match stack.is_empty() {
                 true if self.cursor.remaining() == 0 => return Ok(self.body),
@@ -257,32 +257,32 @@ impl BodyReader<'_, '_> {
     }
 
     /// Reads the next op of the innermost block, or closes the completed block, region and op.
-    fn read_op_or_end_block(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
-        let frame = stack.last_mut().expect("there is a block to go on with");
-        if frame.op_index < frame.op_count {
-            let block = frame.block;
+    fn read_op_or_end_block(&mut self, stack: &mut Vec<OpenOp>) -> Result<()> {
+        let open_op = stack.last_mut().expect("there is a block to go on with");
+        if open_op.op_index < open_op.op_count {
+            let block = open_op.block;
             return self.read_op(block, stack);
         }
         self.end_block(stack)
     }
 
     /// Adds the error lines that NVIDIA's reader prints for the enclosing levels, innermost first.
-    fn unwind(&self, mut error: ReadError, stack: &[Frame]) -> ReadError {
+    fn unwind(&self, mut error: ReadError, stack: &[OpenOp]) -> ReadError {
         let offset = self.cursor.offset();
-        for frame in stack.iter().rev() {
-            if frame.block_count > 0 {
-                if frame.op_index < frame.op_count {
-                    error = error.with_outer_line(offset, format!("failed to parse operation {} in block.", frame.op_index));
+        for open_op in stack.iter().rev() {
+            if open_op.block_count > 0 {
+                if open_op.op_index < open_op.op_count {
+                    error = error.with_outer_line(offset, format!("failed to parse operation {} in block.", open_op.op_index));
                 }
-                error = error.with_outer_line(offset, format!("failed to parse block {} in region.", frame.block_index));
+                error = error.with_outer_line(offset, format!("failed to parse block {} in region.", open_op.block_index));
             }
-            error = error.with_outer_line(offset, format!("failed to parse region {}", frame.begun_regions - 1));
+            error = error.with_outer_line(offset, format!("failed to parse region {}", open_op.begun_regions - 1));
         }
         error
     }
 
-    /// Reads an op into a block. If the op has regions, pushes its frame and begins the first region.
-    fn read_op(&mut self, into: Block, stack: &mut Vec<Frame>) -> Result<()> {
+    /// Reads an op into a block. If the op has regions, pushes the op to the stack and begins the first region.
+    fn read_op(&mut self, into: Block, stack: &mut Vec<OpenOp>) -> Result<()> {
         let head = self.read_op_head()?;
         let info = head.opcode.info();
         let expected = info.region_count();
@@ -301,7 +301,7 @@ impl BodyReader<'_, '_> {
         }
         let (usable_results, outer_values) = (head.usable_results, self.values.len());
         let (begun_regions, block_count, block, block_index, op_count, op_index) = (0, 0, into, 0, 0, 0);
-        stack.push(Frame {
+        stack.push(OpenOp {
             op,
             usable_results,
             regions,
@@ -338,58 +338,58 @@ impl BodyReader<'_, '_> {
             && inbounds.len() == rank
             && !inbounds.contains(&true)
         {
-            // If an access promises that no dimension is in bounds, the module's list is empty.
+            // The module represents an access that promises no dimension to be in bounds by an empty list.
             *inbounds = Box::default();
         }
         Ok(self.body.append(into, kind, results, loc))
     }
 
     /// Completes an op: its results receive numbers, and its block continues.
-    fn finish_op(&mut self, op: ir::Op, usable_results: usize, stack: &mut [Frame]) {
+    fn finish_op(&mut self, op: ir::Op, usable_results: usize, stack: &mut [OpenOp]) {
         self.values.extend(self.body.ops[op].results.iter().take(usable_results));
-        if let Some(frame) = stack.last_mut() {
-            frame.op_index += 1;
+        if let Some(open_op) = stack.last_mut() {
+            open_op.op_index += 1;
         }
     }
 
     /// Begins the next region of the innermost op, and skips regions without a block. Completes the op after its last region.
-    fn begin_region(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
+    fn begin_region(&mut self, stack: &mut Vec<OpenOp>) -> Result<()> {
         loop {
-            let frame = stack.last_mut().expect("an op with regions is on the stack");
-            if frame.begun_regions == frame.regions.len() {
-                let frame = stack.pop().expect("an op with regions is on the stack");
-                self.finish_op(frame.op, frame.usable_results, stack);
+            let open_op = stack.last_mut().expect("an op with regions is on the stack");
+            if open_op.begun_regions == open_op.regions.len() {
+                let open_op = stack.pop().expect("an op with regions is on the stack");
+                self.finish_op(open_op.op, open_op.usable_results, stack);
                 return Ok(());
             }
-            (frame.begun_regions, frame.block_count, frame.block_index) = (frame.begun_regions + 1, 0, 0);
-            frame.block_count = self.cursor.varint().with_message(&self.cursor, "failed to read region block count")?;
-            if frame.block_count > 0 {
+            (open_op.begun_regions, open_op.block_count, open_op.block_index) = (open_op.begun_regions + 1, 0, 0);
+            open_op.block_count = self.cursor.varint().with_message(&self.cursor, "failed to read region block count")?;
+            if open_op.block_count > 0 {
                 return self.begin_block(stack);
             }
         }
     }
 
     /// Creates the next block of the current region, and reads its arguments and its op count.
-    fn begin_block(&mut self, stack: &mut [Frame]) -> Result<()> {
-        let frame = stack.last_mut().expect("an op with regions is on the stack");
-        let region = frame.regions[frame.begun_regions - 1];
-        frame.block = self.body.new_block(region);
-        (frame.op_count, frame.op_index, frame.outer_values) = (0, 0, self.values.len());
+    fn begin_block(&mut self, stack: &mut [OpenOp]) -> Result<()> {
+        let open_op = stack.last_mut().expect("an op with regions is on the stack");
+        let region = open_op.regions[open_op.begun_regions - 1];
+        open_op.block = self.body.new_block(region);
+        (open_op.op_count, open_op.op_index, open_op.outer_values) = (0, 0, self.values.len());
         let args = self.cursor.varint().with_message(&self.cursor, "failed to read block argument count.")?;
         for i in 0..args {
             let ty = self.tables.types.read(&mut self.cursor, &mut self.tables.strings);
             let ty = ty.context(&self.cursor, || format!("failed to read block argument type: {i}"))?;
-            self.values.push(self.body.add_argument(frame.block, ty));
+            self.values.push(self.body.add_argument(open_op.block, ty));
         }
-        frame.op_count = self.cursor.varint().with_message(&self.cursor, "failed to read block operation count.")?;
+        open_op.op_count = self.cursor.varint().with_message(&self.cursor, "failed to read block operation count.")?;
         Ok(())
     }
 
     /// Checks the terminator of a completed block, and begins the next block or region.
-    fn end_block(&mut self, stack: &mut Vec<Frame>) -> Result<()> {
-        let frame = stack.last_mut().expect("an op with regions is on the stack");
+    fn end_block(&mut self, stack: &mut Vec<OpenOp>) -> Result<()> {
+        let open_op = stack.last_mut().expect("an op with regions is on the stack");
         const INVALID_BLOCK: &str = "invalid block structure: block is expected to have a terminator operation, but";
-        match self.body.blocks[frame.block].ops.last() {
+        match self.body.blocks[open_op.block].ops.last() {
             None => return Err(self.cursor.error(format!("{INVALID_BLOCK} it is empty"))),
             Some(op) if !self.body.ops[*op].kind.is_terminator() => {
                 let name = self.body.ops[*op].kind.mnemonic();
@@ -398,8 +398,8 @@ impl BodyReader<'_, '_> {
             }
             Some(_) => {}
         }
-        self.values.truncate(frame.outer_values);
-        frame.block_index += 1;
-        if frame.block_index < frame.block_count { self.begin_block(stack) } else { self.begin_region(stack) }
+        self.values.truncate(open_op.outer_values);
+        open_op.block_index += 1;
+        if open_op.block_index < open_op.block_count { self.begin_block(stack) } else { self.begin_region(stack) }
     }
 }

@@ -1,10 +1,11 @@
 //! Reader and writer of NVIDIA's bytecode container, for all versions in [`crate::version`].
 //!
-//! A file is a magic number, a version, and sections in any order; the string and function sections are mandatory. Tables hold
-//! the offsets of their records. The reader therefore decodes a type or debug record on first use, and accepts a broken record to
-//! which nothing refers. Error messages have the wording of NVIDIA's reader ([`error`]), because client tools parse them.
+//! A file is a magic number, a version, and sections in any order; the string and function sections are mandatory. Tables hold the
+//! offsets of their records, so the reader can decode a type or debug record on first use. It accepts a malformed record to which
+//! no other record refers. Error messages have the wording of NVIDIA's reader ([`error`]), because client tools parse messages.
 //!
-//! Invariant: reading is linear in time and memory. The reader therefore rejects more than NVIDIA's:
+//! Invariant: reading is linear in time and memory. The reader therefore rejects some files that NVIDIA's reader accepts. They
+//! have:
 //! - types of rank above [`MAX_RANK`](crate::reader_limits::MAX_RANK),
 //! - attributes nested deeper than [`MAX_DEPTH`](crate::reader_limits::MAX_DEPTH),
 //! - strings or type records that overlap, and together are larger than about [`MAX_EXPANSION`] times the file,
@@ -37,7 +38,7 @@ pub const MAGIC: [u8; 8] = *b"\x7fTileIR\0";
 /// 4096 bytes to the limit, for small files.
 pub const MAX_EXPANSION: usize = 4;
 
-/// The padding byte between a section's header and its aligned payload; readers ignore it.
+/// The padding byte between a section's header and its aligned payload. Readers ignore the value of padding.
 const PADDING: u8 = 0xCB;
 
 /// The numbers of the section kinds.

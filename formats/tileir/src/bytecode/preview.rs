@@ -1,6 +1,6 @@
 //! Reads preview content: symbolic expressions, types that contain them, and functions without a body in this module.
 
-use super::cursor::{Context, Cursor};
+use super::cursor::{Cursor, ErrorContext};
 use super::error::{ReadError, Result};
 use super::reader::Tables;
 use super::tables::Strings;
@@ -149,8 +149,8 @@ impl Types<'_> {
     }
 }
 
-/// Returns the extents of a symbolic shape. Checks them against `shape`, which repeats numeric extents and has
-/// [`DYNAMIC`](crate::types::DYNAMIC) for the others.
+/// Returns the extents of a symbolic shape, which must be a tuple. Checks the extents against `shape`, which has the numeric
+/// extents and [`DYNAMIC`](crate::types::DYNAMIC) for the other extents.
 pub(crate) fn symbolic_extents(tuple: Preview, shape: &[i64]) -> std::result::Result<Box<[Preview]>, String> {
     let Preview::Tuple(symbols) = tuple else { return Err("a symbolic shape is a tuple".into()) };
     check_symbols(&symbols, shape)?;
@@ -203,43 +203,45 @@ impl Tables<'_> {
     }
 
     fn read_implementation_fields(&mut self, cursor: &mut Cursor<'_>) -> Result<ExternRecord> {
-        let c = cursor;
-        let flags = c.varint().with_message(c, "failed to read flags field")?;
+        let flags = cursor.varint().with_message(cursor, "failed to read flags field")?;
         let has = |bit: u64| flags & bit != 0;
         self.strings
-            .read(c)
-            .with_message(c, "failed to read StringAttr.")
-            .with_message(c, "failed to parse attribute 'sym_name'")?;
-        let implements = self.strings.read(c).with_message(c, "failed to read string for FlatSymbolRefAttr.");
-        let implements = implements.with_message(c, "failed to parse attribute 'implements'")?;
-        let const_params = if has(bit::CONST_PARAMS) { self.read_previews(c)? } else { Box::default() };
-        let const_args = if has(bit::CONST_ARGS) { self.read_previews(c)? } else { Box::default() };
-        let ty = self.types.read(c, &mut self.strings).with_message(c, "failed to parse attribute 'function_type'")?;
-        let arg_attrs = if has(bit::ARG_ATTRS) { Some(self.read_dictionaries(c)?) } else { None };
+            .read(cursor)
+            .with_message(cursor, "failed to read StringAttr.")
+            .with_message(cursor, "failed to parse attribute 'sym_name'")?;
+        let implements = self.strings.read(cursor).with_message(cursor, "failed to read string for FlatSymbolRefAttr.");
+        let implements = implements.with_message(cursor, "failed to parse attribute 'implements'")?;
+        let const_params = if has(bit::CONST_PARAMS) { self.read_previews(cursor)? } else { Box::default() };
+        let const_args = if has(bit::CONST_ARGS) { self.read_previews(cursor)? } else { Box::default() };
+        let ty = self.types.read(cursor, &mut self.strings).with_message(cursor, "failed to parse attribute 'function_type'")?;
+        let arg_attrs = if has(bit::ARG_ATTRS) { Some(self.read_dictionaries(cursor)?) } else { None };
         let res_attrs = if has(bit::RES_ATTRS) {
-            Some(self.read_dictionaries(c)?.into_iter().map(Attribute::Dictionary).collect())
+            Some(self.read_dictionaries(cursor)?.into_iter().map(Attribute::Dictionary).collect())
         } else {
             None
         };
         let scratch = match has(bit::SCRATCH) {
             true => {
-                let size = read_tagged_attribute(&mut self.types, &mut self.strings, c, 0)?;
-                Some((size, read_tagged_attribute(&mut self.types, &mut self.strings, c, 0)?))
+                let size = read_tagged_attribute(&mut self.types, &mut self.strings, cursor, 0)?;
+                Some((size, read_tagged_attribute(&mut self.types, &mut self.strings, cursor, 0)?))
             }
             false => None,
         };
-        let config = if has(bit::CONFIG) { Some(self.read_dictionary(c)?) } else { None };
-        let arch = if has(bit::ARCH) { Some(self.read_architectures(c)?) } else { None };
-        let abi = if has(bit::ABI) { Some(self.read_dictionary(c)?) } else { None };
-        let synchronization = if has(bit::SYNCHRONIZATION) { Some(read_enum_value::<Synchronization>(c)?) } else { None };
-        let provider_score =
-            if has(bit::SCORE) { Some(c.varint().with_message(c, "failed to parse attribute 'provider_score'")?) } else { None };
-        let regions = c.count().with_message(c, "failed to read number of regions to parse.")?;
+        let config = if has(bit::CONFIG) { Some(self.read_dictionary(cursor)?) } else { None };
+        let arch = if has(bit::ARCH) { Some(self.read_architectures(cursor)?) } else { None };
+        let abi = if has(bit::ABI) { Some(self.read_dictionary(cursor)?) } else { None };
+        let synchronization = if has(bit::SYNCHRONIZATION) { Some(read_enum_value::<Synchronization>(cursor)?) } else { None };
+        let provider_score = if has(bit::SCORE) {
+            Some(cursor.varint().with_message(cursor, "failed to parse attribute 'provider_score'")?)
+        } else {
+            None
+        };
+        let regions = cursor.count().with_message(cursor, "failed to read number of regions to parse.")?;
         if regions != 1 {
-            return Err(c.error(format!("cuda_tile.preview$extern_impl op expected 1 regions, got {regions}")));
+            return Err(cursor.error(format!("cuda_tile.preview$extern_impl op expected 1 regions, got {regions}")));
         }
-        if c.varint().with_message(c, "failed to read region block count")? != 0 {
-            return Err(c.error("an extern implementation has no block"));
+        if cursor.varint().with_message(cursor, "failed to read region block count")? != 0 {
+            return Err(cursor.error("an extern implementation has no block"));
         }
         let implementation =
             Implementation { implements, const_args, res_attrs, scratch, config, arch, abi, synchronization, provider_score };

@@ -1,6 +1,6 @@
 //! Reads a bytecode file: header, sections, function table and globals.
 
-use super::cursor::{Context, Cursor};
+use super::cursor::{Cursor, ErrorContext};
 use super::debug::DebugReader;
 use super::error::{Line, ReadError, Result};
 use super::function::DecodedFunction;
@@ -19,7 +19,7 @@ use base::{DebugInfo, Loc};
 /// The optional language features of a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// Preview content for SIMT code.
+    /// Whether the file may have preview content for SIMT code ([`crate::preview`]).
     pub simt: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Tables<'a> {
     pub(super) types: Types<'a>,
     pub(super) constants: Constants<'a>,
     pub(super) debug: DebugReader<'a>,
-    /// How many more parameters the functions may have. Reason: a valid file has fewer parameters than bytes.
+    /// How many more parameters the functions may have. The limit bounds the memory that a damaged file can request.
     pub(super) parameter_budget: usize,
 }
 
@@ -85,7 +85,7 @@ fn decode(bytes: &[u8], features: Features) -> Result<DecodedProgram> {
     let mut cursor = Cursor::new(bytes);
     let (version, preview) = read_header(&mut cursor, bytes, features)?;
     let sections = read_sections(&mut cursor)?;
-    // The error lines of this level have the offset of the file's end.
+    // The error lines about sections have the offset of the file's end, as in NVIDIA's reader.
     let with_line = |error: ReadError, message: &str| error.with_outer_line(cursor.offset(), message);
 
     let Some(strings) = sections[section::STRING as usize] else {
@@ -151,7 +151,8 @@ fn decode(bytes: &[u8], features: Features) -> Result<DecodedProgram> {
     Ok(DecodedProgram { module, debug: tables.debug.info })
 }
 
-/// Separates entries from functions without a body, which need the preview feature `simt`. Other functions are invalid.
+/// Separates the entries of a file from its functions without a body. Returns an error for a function without a body if the preview
+/// feature `simt` is not enabled. Also returns an error for a function with a body that is not an entry.
 fn separate_externs(functions_of_file: Vec<DecodedFunction>, features: Features) -> Result<(Vec<Function>, Vec<Extern>)> {
     let (mut functions, mut externs) = (Vec::new(), Vec::new());
     let mut has_device_function = false;
@@ -205,12 +206,12 @@ fn read_header(cursor: &mut Cursor<'_>, bytes: &[u8], features: Features) -> Res
     Ok((version, true))
 }
 
-/// The bit of the version tag that signals preview content; no other bit is valid. The version tag is the 16-bit word after the
-/// version.
+/// The bit of the version tag that signals preview content; no other bit is valid. The version tag is the 16-bit word that follows
+/// the major and minor version in the header.
 const PREVIEW_BIT: u16 = 1;
 
-/// The error for a file without the magic number. Like the error of NVIDIA's reader, it names the actual kind of the file only for
-/// MLIR bytecode.
+/// The error for a file without the magic number. Like the error of NVIDIA's reader, the error names the actual kind of the file
+/// only for MLIR bytecode.
 fn not_bytecode(bytes: &[u8]) -> ReadError {
     if bytes.starts_with(b"ML\xefR") {
         return ReadError::without_conclusion(format!("{} (it looks like MLIR bytecode instead)", super::error::CONCLUSION));
@@ -309,19 +310,23 @@ struct GlobalRecord {
 /// Reads the records of the global section, without resolving their references.
 fn read_globals(payload: &[u8], version: Version) -> Result<Vec<GlobalRecord>> {
     let mut cursor = Cursor::new(payload);
-    let c = &mut cursor;
-    let count = c.varint().with_message(c, "failed to read number of global.")?;
+    let cursor = &mut cursor;
+    let count = cursor.varint().with_message(cursor, "failed to read number of global.")?;
     let has_flags = version.has(Feature::GlobalFlags);
-    check_fits(c, count, if has_flags { 6 } else { 4 }, "globals")?;
+    check_fits(cursor, count, if has_flags { 6 } else { 4 }, "globals")?;
     let mut records = Vec::new();
     for _ in 0..count {
         records.push(GlobalRecord {
-            name: c.varint().with_message(c, "failed to read global symbol name string.")?,
-            ty: c.varint().with_message(c, "failed to read global value type")?,
-            value: c.varint().with_message(c, "failed to read global value constant index")?,
-            alignment: c.varint().with_message(c, "failed to read global alignment")?,
-            visibility: if has_flags { c.varint().with_message(c, "failed to read global symbol visibility")? } else { 0 },
-            constant: if has_flags { c.varint().with_message(c, "failed to read global constant flag")? } else { 0 },
+            name: cursor.varint().with_message(cursor, "failed to read global symbol name string.")?,
+            ty: cursor.varint().with_message(cursor, "failed to read global value type")?,
+            value: cursor.varint().with_message(cursor, "failed to read global value constant index")?,
+            alignment: cursor.varint().with_message(cursor, "failed to read global alignment")?,
+            visibility: if has_flags {
+                cursor.varint().with_message(cursor, "failed to read global symbol visibility")?
+            } else {
+                0
+            },
+            constant: if has_flags { cursor.varint().with_message(cursor, "failed to read global constant flag")? } else { 0 },
         });
     }
     Ok(records)

@@ -1,7 +1,7 @@
 //! The string and constant tables. The reader copies each entry that the program uses into the module once, and drops the others.
 
 use super::MAX_EXPANSION;
-use super::cursor::{Context, Cursor};
+use super::cursor::{Cursor, ErrorContext};
 use super::error::{ReadError, Result};
 use crate::module::Constant;
 use crate::types::{ConstantId, StringId};
@@ -65,8 +65,8 @@ pub(super) struct Strings<'a> {
     max_copied_bytes: usize,
     /// The indices of strings that are not UTF-8.
     lossy_indices: HashSet<usize>,
-    /// The index of the first string in `lossy_indices` that is a name, format or key of the program. The reader rejects the file
-    /// because of this string, but only after all other checks.
+    /// The index of the first string in `lossy_indices` that the program uses as a name, format or key. If there is one, the reader
+    /// rejects the file after all other checks.
     pub(super) not_utf8: Option<u64>,
     /// The copied strings, which become the strings of the module.
     pub(super) arena: Arena<StringId, String>,
@@ -88,8 +88,8 @@ impl<'a> Strings<'a> {
         })
     }
 
-    /// Returns a name, format or key of the program. Records a string that is not UTF-8 in `not_utf8`. Reason: the
-    /// writer would write other bytes.
+    /// Returns the string with an index, which the program uses as a name, format or key. Records in `not_utf8` if the string is
+    /// not UTF-8. Reason: the writer would write other bytes for this string.
     pub(super) fn get(&mut self, index: u64) -> Result<StringId> {
         let id = self.get_lossy(index)?;
         if self.lossy_indices.contains(&(index as usize)) {
@@ -98,7 +98,8 @@ impl<'a> Strings<'a> {
         Ok(id)
     }
 
-    /// Returns a string that only people read, such as a file name. It may have any encoding; invalid UTF-8 becomes U+FFFD.
+    /// Returns the string with an index, which only people read, such as a file name. The string may have any encoding; invalid
+    /// UTF-8 becomes U+FFFD.
     pub(super) fn get_lossy(&mut self, index: u64) -> Result<StringId> {
         if index >= self.offsets.len() as u64 {
             return Err(ReadError::without_offset(format!("string index {index} out of bounds")));
@@ -188,7 +189,7 @@ impl<'a> Constants<'a> {
         Ok(constants)
     }
 
-    /// The start of a record in `data`. For the index after the last record, the end of the data.
+    /// The start of record `index` in `data`. For the index after the last record, the result is the end of the data.
     fn offset(&self, index: usize) -> u64 {
         match self.offsets.get(index * 8..index * 8 + 8) {
             Some(bytes) => u64::from_le_bytes(bytes.try_into().expect("eight bytes")),

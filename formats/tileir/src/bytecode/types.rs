@@ -1,7 +1,7 @@
 //! The type table. The reader decodes a record on first use, and equal types share one id.
 
 use super::MAX_EXPANSION;
-use super::cursor::{Context, Cursor};
+use super::cursor::{Cursor, ErrorContext};
 use super::error::{ReadError, Result};
 use super::tables::{Offsets, Strings, read_offset_table};
 use crate::check_type;

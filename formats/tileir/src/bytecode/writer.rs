@@ -1,7 +1,8 @@
 //! Writes bytecode of a chosen version.
 //!
-//! Tables have the order of the module's arenas, so an id of the module is an index in its table. The error for a construct that
-//! the version lacks names the construct. A location that bytecode cannot express (fused, or without a scope) becomes unknown.
+//! Tables of the file have the order of the module's arenas, so the id of an entity is its index in the table of the file. If the
+//! version lacks a construct, the error names the construct. A location that bytecode cannot express (fused, or without a scope)
+//! becomes unknown.
 
 use super::attributes_out::write_attribute;
 use super::body_out::write_body;

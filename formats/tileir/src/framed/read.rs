@@ -31,7 +31,7 @@ pub fn read(bytes: &[u8], name: &str) -> Result<DecodedProgram> {
 /// Reads a file. The diagnostics do not have the name of the file.
 fn read_bytes(bytes: &[u8]) -> Result<DecodedProgram> {
     let sections = find_sections(bytes)?;
-    let payload = |id: u8| Cursor { bytes, at: sections[id as usize].0, end: sections[id as usize].1 };
+    let payload = |id: u8| Cursor { bytes, offset: sections[id as usize].0, end: sections[id as usize].1 };
     let mut reader = Reader {
         types: Vec::new(),
         by_type: HashMap::new(),
@@ -42,7 +42,8 @@ fn read_bytes(bytes: &[u8]) -> Result<DecodedProgram> {
     };
     let mut strings: Arena<StringId, String> = Arena::new();
     for record in payload(section::STRING).split_table(4)? {
-        let text = std::str::from_utf8(&bytes[record.at..record.end]).map_err(|_| record.error("a string is not UTF-8 text"))?;
+        let text =
+            std::str::from_utf8(&bytes[record.offset..record.end]).map_err(|_| record.error("a string is not UTF-8 text"))?;
         strings.push(text.into());
     }
     for mut record in payload(section::TYPE).split_table(4)? {
@@ -50,8 +51,10 @@ fn read_bytes(bytes: &[u8]) -> Result<DecodedProgram> {
         let id = reader.intern(ty);
         reader.types.push(id);
     }
-    let constants =
-        payload(section::CONSTANT).split_table(8)?.into_iter().map(|record| Constant { data: bytes[record.at..record.end].into() });
+    let constants = payload(section::CONSTANT)
+        .split_table(8)?
+        .into_iter()
+        .map(|record| Constant { data: bytes[record.offset..record.end].into() });
     let constants: Arena<ConstantId, Constant> = constants.collect();
     reader.debug.names = strings.values().map(|text| text.to_string()).collect();
     for mut record in payload(section::DEBUG).split_table(4)? {
@@ -78,57 +81,58 @@ fn read_bytes(bytes: &[u8]) -> Result<DecodedProgram> {
     Ok(program)
 }
 
-/// Returns the start and end offsets of each section's payload, by section number. The two offsets of an absent section are equal.
+/// Returns the start and end offsets of each section's payload in the file, by section number. The two offsets of an absent section
+/// are equal.
 fn find_sections(bytes: &[u8]) -> Result<[(usize, usize); 7]> {
-    let mut c = Cursor { bytes, at: 0, end: bytes.len() };
+    let mut cursor = Cursor { bytes, offset: 0, end: bytes.len() };
     for expected in MAGIC {
-        if c.byte()? != expected {
-            return Err(c.error("the magic of the framed container is damaged"));
+        if cursor.byte()? != expected {
+            return Err(cursor.error("the magic of the framed container is damaged"));
         }
     }
-    let (major, minor, patch) = (c.varint()?, c.varint()?, c.varint()?);
+    let (major, minor, patch) = (cursor.varint()?, cursor.varint()?, cursor.varint()?);
     if (major, minor) != (13, 1) {
         let message = format!("unsupported Tile version {major}.{minor}.{patch}, this reader supports versions [13.1 - 13.1]");
-        return Err(c.error(message));
+        return Err(cursor.error(message));
     }
-    for _ in 0..c.count()? {
-        let length = c.count()?;
-        let name = c.take(length)?;
+    for _ in 0..cursor.count()? {
+        let length = cursor.count()?;
+        let name = cursor.take(length)?;
         if name != DIALECT.as_bytes() {
-            return Err(c.error("unregistered dialect"));
+            return Err(cursor.error("unregistered dialect"));
         }
-        c.varint()?;
+        cursor.varint()?;
     }
-    let descriptors = c.count()?;
-    let descriptors = c.take(descriptors.saturating_mul(24))?.chunks_exact(24).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let descriptors = cursor.count()?;
+    let descriptors = cursor.take(descriptors.saturating_mul(24))?.chunks_exact(24).map(<[u8]>::to_vec).collect::<Vec<_>>();
     let mut ranges = [(0, 0); 7];
     loop {
-        let first_byte = c.byte()?;
+        let first_byte = cursor.byte()?;
         let id = first_byte & 0x7F;
         if id == section::END {
             if first_byte != id {
-                return Err(c.error("end section should not have alignment flag set"));
+                return Err(cursor.error("end section should not have alignment flag set"));
             }
             break;
         }
         if !section::ALL.contains(&id) {
-            return Err(c.error(format!("unknown section ID: {id}")));
+            return Err(cursor.error(format!("unknown section ID: {id}")));
         }
-        let length = c.count()?;
-        let end = c.at + length;
+        let length = cursor.count()?;
+        let end = cursor.offset + length;
         if first_byte != id {
-            let alignment = c.varint()?.clamp(1, 1 << 20) as usize;
-            let misalignment = c.at % alignment;
-            c.take(if misalignment == 0 { 0 } else { alignment - misalignment })?;
+            let alignment = cursor.varint()?.clamp(1, 1 << 20) as usize;
+            let misalignment = cursor.offset % alignment;
+            cursor.take(if misalignment == 0 { 0 } else { alignment - misalignment })?;
         }
-        if c.at > end {
-            return Err(c.error("a section is shorter than its padding"));
+        if cursor.offset > end {
+            return Err(cursor.error("a section is shorter than its padding"));
         }
-        ranges[id as usize] = (c.at, end);
-        c.at = end;
+        ranges[id as usize] = (cursor.offset, end);
+        cursor.offset = end;
     }
-    if c.at != c.end {
-        return Err(c.error("end section is not the last section"));
+    if cursor.offset != cursor.end {
+        return Err(cursor.error("end section is not the last section"));
     }
     let read_u64 = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     let descriptors_agree = descriptors.iter().all(|d| {
@@ -136,30 +140,33 @@ fn find_sections(bytes: &[u8]) -> Result<[(usize, usize); 7]> {
         (read_u64(&d[8..16]), read_u64(&d[16..24])) == (start as u64, (end - start) as u64)
     });
     if !descriptors_agree {
-        return Err(c.error("a section descriptor does not agree with the section"));
+        return Err(cursor.error("a section descriptor does not agree with the section"));
     }
     Ok(ranges)
 }
 
-/// A position in a byte slice, and the end of the part that may be read.
+/// A position in the file, and the end of the part that may be read.
 #[derive(Clone, Copy)]
 struct Cursor<'a> {
+    /// All bytes of the file.
     bytes: &'a [u8],
-    at: usize,
+    /// The offset of the next byte to read.
+    offset: usize,
+    /// The offset after the last byte that may be read.
     end: usize,
 }
 
 impl<'a> Cursor<'a> {
     fn error(&self, message: impl Into<String>) -> Box<Diagnostic> {
-        Diagnostic::invalid("TI008", message).in_input("", Some(self.at as u64))
+        Diagnostic::invalid("TI008", message).in_input("", Some(self.offset as u64))
     }
     /// Reads `length` bytes.
     fn take(&mut self, length: usize) -> Result<&'a [u8]> {
-        if length > self.end - self.at {
+        if length > self.end - self.offset {
             return Err(self.error("the data ends early"));
         }
-        self.at += length;
-        Ok(&self.bytes[self.at - length..self.at])
+        self.offset += length;
+        Ok(&self.bytes[self.offset - length..self.offset])
     }
     fn byte(&mut self) -> Result<u8> {
         Ok(self.take(1)?[0])
@@ -183,12 +190,12 @@ impl<'a> Cursor<'a> {
         let value = self.varint()?;
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
-    /// Reads a count of items that have at least one byte each, and checks it against the remaining bytes.
+    /// Reads a count of items that have at least one byte each. Returns an error if the count exceeds the remaining bytes.
     fn count(&mut self) -> Result<usize> {
         let value = self.varint()?;
         usize::try_from(value)
             .ok()
-            .filter(|count| *count <= self.end - self.at)
+            .filter(|count| *count <= self.end - self.offset)
             .ok_or_else(|| self.error("a count exceeds the data"))
     }
     /// Reads an index that must be less than `limit`. `what` names the table in messages.
@@ -201,14 +208,14 @@ impl<'a> Cursor<'a> {
     fn varint_u32(&mut self) -> Result<u32> {
         Ok(self.varint()? as u32)
     }
-    /// Splits a table into its records. Their offsets have `width` bytes each.
+    /// Splits a table into its records. The table begins with the offsets of the records, which have `width` bytes each.
     fn split_table(mut self, width: usize) -> Result<Vec<Cursor<'a>>> {
-        if self.at == self.end {
+        if self.offset == self.end {
             return Ok(Vec::new());
         }
         let count = self.count()?;
         let offsets = self.take(count.saturating_mul(width))?;
-        let start = self.at;
+        let start = self.offset;
         let offset = |index: usize| {
             let mut bytes = [0; 8];
             bytes[..width].copy_from_slice(&offsets[index * width..][..width]);
@@ -219,7 +226,7 @@ impl<'a> Cursor<'a> {
             let from = offset(index);
             let to = if index + 1 < count { offset(index + 1) } else { Some(self.end) };
             match (from, to) {
-                (Some(from), Some(to)) if from <= to && to <= self.end => records.push(Cursor { at: from, end: to, ..self }),
+                (Some(from), Some(to)) if from <= to && to <= self.end => records.push(Cursor { offset: from, end: to, ..self }),
                 _ => return Err(self.error("the offsets of a table are out of order")),
             }
         }
@@ -238,11 +245,11 @@ struct Reader {
     debug: DebugInfo,
     /// The decoded debug records, by number.
     records: Vec<Record>,
-    /// How many more parameters the functions may have. Reason: a valid file has fewer parameters than bytes.
+    /// How many more parameters the functions may have. The limit bounds the memory that a damaged file can request.
     parameter_budget: usize,
 }
 
-/// A decoded debug record. A reference to a scope is the number of its record, because scopes precede locations.
+/// A decoded debug record. Scopes precede locations, so the number of a scope's record is also the number of the scope.
 #[derive(Clone, Copy)]
 enum Record {
     Scope,
@@ -260,67 +267,69 @@ impl Reader {
     fn intern(&mut self, ty: Type) -> TypeId {
         *self.by_type.entry(ty.clone()).or_insert_with(|| self.arena.push(ty))
     }
-    fn read_type_id(&self, c: &mut Cursor<'_>) -> Result<TypeId> {
-        Ok(self.types[c.index(self.types.len(), "type")?])
+    fn read_type_id(&self, cursor: &mut Cursor<'_>) -> Result<TypeId> {
+        Ok(self.types[cursor.index(self.types.len(), "type")?])
     }
     /// Reads the number of a location's record plus one; 0 is the unknown location.
-    fn read_loc_plus_one(&self, c: &mut Cursor<'_>) -> Result<Loc> {
-        match c.index(self.records.len() + 1, "debug record")?.checked_sub(1) {
+    fn read_loc_plus_one(&self, cursor: &mut Cursor<'_>) -> Result<Loc> {
+        match cursor.index(self.records.len() + 1, "debug record")?.checked_sub(1) {
             None => Ok(Loc::UNKNOWN),
-            Some(index) => self.loc_at(c, index),
+            Some(index) => self.loc_at(cursor, index),
         }
     }
     /// The location in record `index`.
-    fn loc_at(&self, c: &Cursor<'_>, index: usize) -> Result<Loc> {
+    fn loc_at(&self, cursor: &Cursor<'_>, index: usize) -> Result<Loc> {
         match self.records.get(index) {
             Some(Record::Loc(loc)) => Ok(*loc),
-            _ => Err(c.error(format!("debug record {index} is no location"))),
+            _ => Err(cursor.error(format!("debug record {index} is no location"))),
         }
     }
     /// Reads the number of a location's record; -1 is the unknown location.
-    fn read_loc(&self, c: &mut Cursor<'_>) -> Result<Loc> {
-        match c.zigzag()? {
+    fn read_loc(&self, cursor: &mut Cursor<'_>) -> Result<Loc> {
+        match cursor.zigzag()? {
             -1 => Ok(Loc::UNKNOWN),
-            index => self.loc_at(c, usize::try_from(index).unwrap_or(usize::MAX)),
+            index => self.loc_at(cursor, usize::try_from(index).unwrap_or(usize::MAX)),
         }
     }
 
-    fn read_globals(&self, mut c: Cursor<'_>, strings: usize, constants: usize) -> Result<Vec<Global>> {
-        if c.at == c.end {
+    fn read_globals(&self, mut cursor: Cursor<'_>, strings: usize, constants: usize) -> Result<Vec<Global>> {
+        if cursor.offset == cursor.end {
             return Ok(Vec::new());
         }
-        let count = c.count()?;
+        let count = cursor.count()?;
         let global = |_| {
-            let name = StringId::from_index(c.index(strings, "string")?);
-            let ty = self.read_type_id(&mut c)?;
-            let value = ConstantId::from_index(c.index(constants, "constant")?);
-            let alignment = c.varint()?;
+            let name = StringId::from_index(cursor.index(strings, "string")?);
+            let ty = self.read_type_id(&mut cursor)?;
+            let value = ConstantId::from_index(cursor.index(constants, "constant")?);
+            let alignment = cursor.varint()?;
             Ok(Global { name, ty, value, alignment, visibility: Visibility::Public, constant: false, loc: Loc::UNKNOWN })
         };
         (0..count).map(global).collect()
     }
 
-    fn read_functions(&mut self, mut c: Cursor<'_>, strings: usize, constants: usize) -> Result<Vec<Function>> {
-        if c.at == c.end {
-            return Err(c.error("function section is mandatory"));
+    fn read_functions(&mut self, mut cursor: Cursor<'_>, strings: usize, constants: usize) -> Result<Vec<Function>> {
+        if cursor.offset == cursor.end {
+            return Err(cursor.error("function section is mandatory"));
         }
         let table_sizes = TableSizes { strings, constants };
-        (0..c.count()?).map(|_| self.read_function(&mut c, table_sizes)).collect()
+        (0..cursor.count()?).map(|_| self.read_function(&mut cursor, table_sizes)).collect()
     }
 
-    fn read_function(&mut self, c: &mut Cursor<'_>, table_sizes: TableSizes) -> Result<Function> {
-        let name = StringId::from_index(c.index(table_sizes.strings, "string")?);
-        let ty = self.read_type_id(c)?;
-        let flags = c.byte()?;
-        let loc = self.read_loc(c)?;
-        let hints = if flags & 4 != 0 { Some(self.read_dictionary(c, table_sizes, 0)?) } else { None };
-        let length = c.count()?;
-        let mut body_cursor = Cursor { end: c.at + length, ..*c };
-        c.take(length)?;
-        let Type::Function { inputs, .. } = &self.arena[ty] else { return Err(c.error("a function has a function type")) };
+    fn read_function(&mut self, cursor: &mut Cursor<'_>, table_sizes: TableSizes) -> Result<Function> {
+        let name = StringId::from_index(cursor.index(table_sizes.strings, "string")?);
+        let ty = self.read_type_id(cursor)?;
+        let flags = cursor.byte()?;
+        let loc = self.read_loc(cursor)?;
+        let hints = if flags & 4 != 0 { Some(self.read_dictionary(cursor, table_sizes, 0)?) } else { None };
+        let length = cursor.count()?;
+        let mut body_cursor = Cursor { end: cursor.offset + length, ..*cursor };
+        cursor.take(length)?;
+        let Type::Function { inputs, .. } = &self.arena[ty] else { return Err(cursor.error("a function has a function type")) };
         let inputs = inputs.clone();
-        self.parameter_budget =
-            self.parameter_budget.checked_sub(inputs.len()).ok_or_else(|| c.error("more parameters than the file has bytes"))?;
+        self.parameter_budget = self
+            .parameter_budget
+            .checked_sub(inputs.len())
+            .ok_or_else(|| cursor.error("more parameters than the file has bytes"))?;
         let mut body = Body::default();
         let region = body.new_region();
         let block = body.new_block(region);
@@ -341,8 +350,8 @@ struct BodyReader<'r> {
     values: Vec<Value>,
 }
 
-/// A block whose ops are being read, and its place in the enclosing op.
-struct Frame {
+/// A block whose ops are being read, and the state to restore at its end.
+struct OpenBlock {
     block: Block,
     remaining_ops: usize,
     /// The length of [`BodyReader::values`] before the block.
@@ -355,43 +364,51 @@ struct Frame {
 
 impl BodyReader<'_> {
     /// Reads the ops of the entry block and of all nested regions.
-    fn read_body(&mut self, c: &mut Cursor<'_>, entry: Block) -> Result<()> {
-        let ops = c.count()?;
-        let mut stack = vec![Frame {
+    fn read_body(&mut self, cursor: &mut Cursor<'_>, entry: Block) -> Result<()> {
+        let ops = cursor.count()?;
+        let mut stack = vec![OpenBlock {
             block: entry,
             remaining_ops: ops,
             outer_values: self.values.len(),
             remaining_regions: Vec::new(),
             op: None,
         }];
-        while let Some(frame) = stack.last_mut() {
-            if frame.remaining_ops > 0 {
-                frame.remaining_ops -= 1;
-                let block = frame.block;
-                let (op, regions) = self.read_op(c, block)?;
-                self.next_region(c, &mut stack, op, regions)?;
+        while let Some(open_block) = stack.last_mut() {
+            if open_block.remaining_ops > 0 {
+                open_block.remaining_ops -= 1;
+                let block = open_block.block;
+                let (op, regions) = self.read_op(cursor, block)?;
+                self.next_region(cursor, &mut stack, op, regions)?;
                 continue;
             }
-            let frame = stack.pop().expect("a block is open");
-            let Some(op) = frame.op else { break };
-            self.values.truncate(frame.outer_values);
-            self.next_region(c, &mut stack, op, frame.remaining_regions)?;
+            let open_block = stack.pop().expect("a block is open");
+            let Some(op) = open_block.op else { break };
+            self.values.truncate(open_block.outer_values);
+            self.next_region(cursor, &mut stack, op, open_block.remaining_regions)?;
         }
-        if c.at == c.end { Ok(()) } else { Err(c.error("a function body has bytes left over")) }
+        if cursor.offset == cursor.end { Ok(()) } else { Err(cursor.error("a function body has bytes left over")) }
     }
 
-    /// Opens the block of the op's next region that has one. After the last region, makes the results of the op usable.
-    fn next_region(&mut self, c: &mut Cursor<'_>, stack: &mut Vec<Frame>, op: ir::Op, mut regions: Vec<Region>) -> Result<()> {
+    /// Starts to read the block of the op's next region with a block. If no region is left, makes the results of the op usable.
+    /// `regions` are the regions that are left, last first.
+    fn next_region(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        stack: &mut Vec<OpenBlock>,
+        op: ir::Op,
+        mut regions: Vec<Region>,
+    ) -> Result<()> {
         while let Some(region) = regions.pop() {
-            let blocks = c.count()?;
+            let blocks = cursor.count()?;
             if blocks > 1 {
-                return Err(c.error("a region has more than one block"));
+                return Err(cursor.error("a region has more than one block"));
             }
             if blocks == 1 {
                 let outer_values = self.values.len();
-                let frame = Frame { block: Block(0), remaining_ops: 0, outer_values, remaining_regions: regions, op: Some(op) };
-                let frame = self.open_block(c, region, frame)?;
-                stack.push(frame);
+                let open_block =
+                    OpenBlock { block: Block(0), remaining_ops: 0, outer_values, remaining_regions: regions, op: Some(op) };
+                let open_block = self.open_block(cursor, region, open_block)?;
+                stack.push(open_block);
                 return Ok(());
             }
         }
@@ -399,33 +416,33 @@ impl BodyReader<'_> {
         Ok(())
     }
 
-    /// Reads the arguments and the op count of a block, and sets the block of `frame`.
-    fn open_block(&mut self, c: &mut Cursor<'_>, region: Region, frame: Frame) -> Result<Frame> {
+    /// Reads the arguments and the op count of a block. Returns `open_block` with this block and count.
+    fn open_block(&mut self, cursor: &mut Cursor<'_>, region: Region, open_block: OpenBlock) -> Result<OpenBlock> {
         let block = self.body.new_block(region);
-        for _ in 0..c.count()? {
-            let ty = self.reader.read_type_id(c)?;
+        for _ in 0..cursor.count()? {
+            let ty = self.reader.read_type_id(cursor)?;
             self.values.push(self.body.add_argument(block, ty));
         }
-        Ok(Frame { block, remaining_ops: c.count()?, ..frame })
+        Ok(OpenBlock { block, remaining_ops: cursor.count()?, ..open_block })
     }
 
     /// Reads an op without its regions, and appends it to a block. Returns its regions, last first.
-    fn read_op(&mut self, c: &mut Cursor<'_>, into: Block) -> Result<(ir::Op, Vec<Region>)> {
-        let opcode_number = c.varint()?;
+    fn read_op(&mut self, cursor: &mut Cursor<'_>, into: Block) -> Result<(ir::Op, Vec<Region>)> {
+        let opcode_number = cursor.varint()?;
         let opcode = Opcode::from_number(opcode_number).filter(|opcode| opcode.info().since == Version::FIRST);
-        let opcode = opcode.ok_or_else(|| c.error(format!("unknown or unimplemented opcode: {opcode_number}")))?;
+        let opcode = opcode.ok_or_else(|| cursor.error(format!("unknown or unimplemented opcode: {opcode_number}")))?;
         let info = opcode.info();
-        let loc = self.reader.read_loc(c)?;
+        let loc = self.reader.read_loc(cursor)?;
         let has_result_count =
             matches!(info.count_encoding, CountEncoding::Counted | CountEncoding::Segments | CountEncoding::CountedResults);
-        let results = if has_result_count { c.count()? } else { info.results.len() };
-        let results: Vec<TypeId> = (0..results).map(|_| self.reader.read_type_id(c)).collect::<Result<_>>()?;
-        let operand_count = c.count()?;
+        let results = if has_result_count { cursor.count()? } else { info.results.len() };
+        let results: Vec<TypeId> = (0..results).map(|_| self.reader.read_type_id(cursor)).collect::<Result<_>>()?;
+        let operand_count = cursor.count()?;
         let variadic_fields = info.fields.iter().filter(|field| field.shape.is_operand() && field.shape != FieldShape::Operand);
-        let lengths: Vec<usize> = variadic_fields.map(|_| c.count()).collect::<Result<_>>()?;
+        let lengths: Vec<usize> = variadic_fields.map(|_| cursor.count()).collect::<Result<_>>()?;
         let mut operands = Vec::new();
         for _ in 0..operand_count {
-            operands.push(self.values[c.index(self.values.len(), "operand")?]);
+            operands.push(self.values[cursor.index(self.values.len(), "operand")?]);
         }
         let mut operands = operands.into_iter();
         let mut lengths = lengths.into_iter();
@@ -433,7 +450,7 @@ impl BodyReader<'_> {
         let mut region_ids = regions.iter();
         let mut values = Vec::new();
         for field in info.fields {
-            let too_few_operands = || c.error(format!("'{}' has too few operands", info.mnemonic));
+            let too_few_operands = || cursor.error(format!("'{}' has too few operands", info.mnemonic));
             values.push(match field.shape {
                 FieldShape::Operand => FieldValue::Operand(operands.next().ok_or_else(too_few_operands)?),
                 FieldShape::OptionalOperand => match lengths.next().unwrap_or(0) {
@@ -450,56 +467,59 @@ impl BodyReader<'_> {
                 }
                 FieldShape::Region => FieldValue::Region(*region_ids.next().ok_or_else(too_few_operands)?),
                 _ if field.since > Version::FIRST => {
-                    Op::field_default(opcode, field.name).ok_or_else(|| c.error("a field has no default"))?
+                    Op::field_default(opcode, field.name).ok_or_else(|| cursor.error("a field has no default"))?
                 }
-                shape => self.read_attribute_field(c, shape)?,
+                shape => self.read_attribute_field(cursor, shape)?,
             });
         }
         if operands.next().is_some() {
-            return Err(c.error(format!("'{}' has too many operands", info.mnemonic)));
+            return Err(cursor.error(format!("'{}' has too many operands", info.mnemonic)));
         }
         let mut values = values.into_iter();
         let kind = Op::from_fields(opcode, &mut || values.next());
-        let kind = kind.ok_or_else(|| c.error(format!("'{}' has a field out of range", info.mnemonic)))?;
+        let kind = kind.ok_or_else(|| cursor.error(format!("'{}' has a field out of range", info.mnemonic)))?;
         let op = self.body.append(into, kind, results, loc);
         Ok((op, regions.into_iter().rev().collect()))
     }
 
-    fn read_attribute_field(&self, c: &mut Cursor<'_>, shape: FieldShape) -> Result<FieldValue> {
+    fn read_attribute_field(&self, cursor: &mut Cursor<'_>, shape: FieldShape) -> Result<FieldValue> {
         let table_sizes = self.table_sizes;
         Ok(match shape {
-            FieldShape::Flag => FieldValue::Flag(c.byte()? != 0),
-            FieldShape::Byte(_) => FieldValue::Enum(c.byte()?),
-            FieldShape::Enum(_) => FieldValue::Enum(c.varint()?.min(255) as u8),
-            FieldShape::OptionalEnum(_) => FieldValue::OptionalEnum(c.varint()?.checked_sub(1).map(|number| number.min(255) as u8)),
-            FieldShape::Int32 | FieldShape::Int64 => FieldValue::Int(c.zigzag()?),
-            FieldShape::String | FieldShape::Symbol => {
-                FieldValue::String(StringId::from_index(c.index(table_sizes.strings, "string")?))
+            FieldShape::Flag => FieldValue::Flag(cursor.byte()? != 0),
+            FieldShape::Byte(_) => FieldValue::Enum(cursor.byte()?),
+            FieldShape::Enum(_) => FieldValue::Enum(cursor.varint()?.min(255) as u8),
+            FieldShape::OptionalEnum(_) => {
+                FieldValue::OptionalEnum(cursor.varint()?.checked_sub(1).map(|number| number.min(255) as u8))
             }
-            FieldShape::Constant => FieldValue::Constant(ConstantId::from_index(c.index(table_sizes.constants, "constant")?)),
+            FieldShape::Int32 | FieldShape::Int64 => FieldValue::Int(cursor.zigzag()?),
+            FieldShape::String | FieldShape::Symbol => {
+                FieldValue::String(StringId::from_index(cursor.index(table_sizes.strings, "string")?))
+            }
+            FieldShape::Constant => FieldValue::Constant(ConstantId::from_index(cursor.index(table_sizes.constants, "constant")?)),
             FieldShape::Attribute => {
-                if c.byte()? != tag::PREDICATE {
-                    return Err(c.error("expected a predicate"));
+                if cursor.byte()? != tag::PREDICATE {
+                    return Err(cursor.error("expected a predicate"));
                 }
-                FieldValue::Attribute(self.reader.read_attribute(c, table_sizes, 0)?)
+                FieldValue::Attribute(self.reader.read_attribute(cursor, table_sizes, 0)?)
             }
             FieldShape::Attributes => {
-                let count = c.count()?;
-                let values: Result<Vec<Attribute>> = (0..count).map(|_| self.reader.read_attribute(c, table_sizes, 0)).collect();
+                let count = cursor.count()?;
+                let values: Result<Vec<Attribute>> =
+                    (0..count).map(|_| self.reader.read_attribute(cursor, table_sizes, 0)).collect();
                 FieldValue::Attributes(values?.into())
             }
-            FieldShape::OptionalDictionary => match c.byte()? {
+            FieldShape::OptionalDictionary => match cursor.byte()? {
                 0 => FieldValue::OptionalDictionary(None),
-                _ => FieldValue::OptionalDictionary(Some(Box::new(self.reader.read_dictionary(c, table_sizes, 0)?))),
+                _ => FieldValue::OptionalDictionary(Some(Box::new(self.reader.read_dictionary(cursor, table_sizes, 0)?))),
             },
             FieldShape::Bools => FieldValue::Bools(Box::default()),
-            FieldShape::Ints => FieldValue::Ints(read_small_dims(c)?),
+            FieldShape::Ints => FieldValue::Ints(read_small_dims(cursor)?),
             FieldShape::Operand
             | FieldShape::OptionalOperand
             | FieldShape::Operands
             | FieldShape::OptionalAttributes
             | FieldShape::Region => {
-                return Err(c.error("a field has no payload of its own"));
+                return Err(cursor.error("a field has no payload of its own"));
             }
         })
     }
@@ -512,9 +532,9 @@ mod tests {
     #[test]
     fn the_varints_in_the_descriptions_decode() {
         for (bytes, value) in [(&[0x0A][..], 5), (&[0x01, 0x02], 128), (&[0xFB, 0xFF, 0x0F], 131_071)] {
-            assert_eq!(Cursor { bytes, at: 0, end: bytes.len() }.varint().expect("a varint"), value);
+            assert_eq!(Cursor { bytes, offset: 0, end: bytes.len() }.varint().expect("a varint"), value);
         }
-        assert!(Cursor { bytes: &[0x01, 0x00], at: 0, end: 2 }.varint().is_err(), "zero in two bytes is too long");
+        assert!(Cursor { bytes: &[0x01, 0x00], offset: 0, end: 2 }.varint().is_err(), "zero in two bytes is too long");
     }
 
     #[test]
@@ -522,7 +542,7 @@ mod tests {
         // One dimension: 2^32 + 4 has the zigzag form 2^33 + 8, in a varint with four further bytes.
         let encoded = ((1u64 << 33) + 8) << 5 | 0b1111;
         let bytes = [&[2], &encoded.to_le_bytes()[..5]].concat();
-        let cursor = || Cursor { bytes: &bytes, at: 0, end: bytes.len() };
+        let cursor = || Cursor { bytes: &bytes, offset: 0, end: bytes.len() };
         assert_eq!(super::records::read_dims(&mut cursor()).expect("they are complete"), [(1 << 32) + 4]);
         let error = read_small_dims(&mut cursor()).expect_err("32 bits cannot hold it");
         assert!(error.message.contains("dimension 4294967300 exceeds 32 bits"), "{}", error.message);

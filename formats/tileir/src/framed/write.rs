@@ -137,7 +137,7 @@ impl<'a> Writer<'a> {
             Element::Scalar(scalar) => Type::Scalar(scalar),
             Element::Ptr(pointer) => Type::Ptr(pointer),
         };
-        let dims = |out: &mut Vec<u8>, dims: &[i64]| {
+        let write_dims = |out: &mut Vec<u8>, dims: &[i64]| {
             write_varint(out, dims.len() as u64);
             dims.iter().for_each(|dim| write_zigzag(out, *dim));
         };
@@ -153,20 +153,20 @@ impl<'a> Writer<'a> {
             Type::Tile { element, shape } => {
                 out.push(13);
                 write_varint(&mut out, self.intern_type(&element_type(*element))?);
-                dims(&mut out, shape);
+                write_dims(&mut out, shape);
             }
             Type::TensorView { element, shape, strides, space: PointerSharing::Absent } => {
                 out.push(14);
                 write_varint(&mut out, self.intern_type(&Type::Scalar(*element))?);
-                dims(&mut out, shape);
-                dims(&mut out, strides);
+                write_dims(&mut out, shape);
+                write_dims(&mut out, strides);
             }
             Type::PartitionView { tile, tensor, dim_map, padding } => {
                 out.push(15);
                 write_varint(&mut out, self.intern_type(self.module.ty(*tensor))?);
                 for values in [tile, dim_map] {
                     let values: Vec<i64> = values.iter().map(|value| i64::from(*value)).collect();
-                    dims(&mut out, &values);
+                    write_dims(&mut out, &values);
                 }
                 out.push(padding.map_or(0, |padding: Padding| padding.number() + 1));
             }
@@ -243,33 +243,33 @@ impl<'a> Writer<'a> {
         let entry = body.block_of(function.region);
         number_values(&body.blocks[entry].args, &mut value_numbers, &mut next_number);
         write_varint(&mut out, body.blocks[entry].ops.len() as u64);
-        let mut stack = vec![Step::Ops(entry, 0, None)];
+        let mut stack = vec![WriteStep::Ops(entry, 0, None)];
         while let Some(step) = stack.pop() {
             match step {
-                Step::Ops(block, at, restore) => match body.blocks[block].ops.get(at) {
+                WriteStep::Ops(block, at, restore) => match body.blocks[block].ops.get(at) {
                     Some(op) => {
-                        stack.push(Step::Ops(block, at + 1, restore));
+                        stack.push(WriteStep::Ops(block, at + 1, restore));
                         let node = &body.ops[*op];
                         let results: Vec<u64> = node.results.iter().map(|result| self.type_index(*body.ty(*result))).collect();
                         self.write_op(&mut out, &node.kind, &results, node.loc, &value_numbers)?;
-                        stack.push(Step::Results(*op));
-                        stack.extend(node.kind.regions().into_iter().rev().map(Step::Region));
+                        stack.push(WriteStep::Results(*op));
+                        stack.extend(node.kind.regions().into_iter().rev().map(WriteStep::Region));
                     }
                     None => next_number = restore.unwrap_or(next_number),
                 },
-                Step::Region(region) => {
+                WriteStep::Region(region) => {
                     write_varint(&mut out, body.regions[region].blocks.len() as u64);
-                    stack.extend(body.regions[region].blocks.iter().rev().map(|block| Step::Block(*block)));
+                    stack.extend(body.regions[region].blocks.iter().rev().map(|block| WriteStep::Block(*block)));
                 }
-                Step::Block(block) => {
+                WriteStep::Block(block) => {
                     let node = &body.blocks[block];
                     write_varint(&mut out, node.args.len() as u64);
                     node.args.iter().for_each(|arg| write_varint(&mut out, self.type_index(*body.ty(*arg))));
                     write_varint(&mut out, node.ops.len() as u64);
-                    stack.push(Step::Ops(block, 0, Some(next_number)));
+                    stack.push(WriteStep::Ops(block, 0, Some(next_number)));
                     number_values(&node.args, &mut value_numbers, &mut next_number);
                 }
-                Step::Results(op) => number_values(&body.ops[op].results, &mut value_numbers, &mut next_number),
+                WriteStep::Results(op) => number_values(&body.ops[op].results, &mut value_numbers, &mut next_number),
             }
         }
         Ok(out)
@@ -446,8 +446,8 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Output that is still to be written. A stack of steps replaces recursion over regions.
-enum Step {
+/// A part of a function body that is still to be written. A stack of steps replaces recursion over regions.
+enum WriteStep {
     /// The ops of a block from an index on. At the end of an inner block, the third field becomes the next value number. Later
     /// values then reuse the numbers of the block's values.
     Ops(Block, usize, Option<u64>),

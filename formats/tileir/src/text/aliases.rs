@@ -111,7 +111,7 @@ impl<'a> Aliases<'a> {
         let _ = write!(out, " loc({})", self.name(AliasTarget::Loc(self.deduplicated_ids[loc.0 as usize])));
     }
 
-    /// The alias of a target.
+    /// The alias of a target; `unknown` if the target was not visited.
     fn name(&self, target: AliasTarget) -> &str {
         self.names.get(&target).map_or("unknown", String::as_str)
     }
@@ -196,10 +196,10 @@ pub fn scope_text(debug: &DebugInfo, scope: Scope) -> String {
     let mut aliases = Aliases::new(debug, &[]);
     // A scope refers only to earlier scopes, so in table order each scope's text exists before its use.
     let mut scopes = vec![scope];
-    let mut at = 0;
-    while at < scopes.len() {
-        scopes.extend(referenced_scopes(&debug.scopes[scopes[at]]));
-        at += 1;
+    let mut index = 0;
+    while index < scopes.len() {
+        scopes.extend(referenced_scopes(&debug.scopes[scopes[index]]));
+        index += 1;
         if scopes.len() > 64 {
             return "#cuda_tile.di_scope<...>".into();
         }

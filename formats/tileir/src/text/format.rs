@@ -7,7 +7,7 @@
 //!   enumeration is not `value`.
 //! - `{name:attributes}` is a dictionary with the enumeration, or nothing if the enumeration has its first value.
 //! - `{loop}`, `{window}` and `{call}` are the irregular parts of loops, tensor views and calls.
-//! - All other text is literal. The parser skips spaces in it.
+//! - All other text is literal. The parser skips spaces in literal text.
 
 use crate::fields::FieldShape;
 use crate::ops::{OpInfo, Opcode};
@@ -17,11 +17,11 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
     Field(usize),
-    /// A result. If it is variadic, all results from this index on.
+    /// The result with this index. For a variadic result, all results from this index on.
     Result(usize),
 }
 
-/// The types that the text has for the values of a field or result.
+/// Which types the text lists for the values of a field or result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeListForm {
     /// The type of each value.
@@ -32,9 +32,9 @@ pub enum TypeListForm {
     Splat,
 }
 
-/// A piece of a text form.
+/// A part of a text form, such as literal text or a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum FormatPiece {
     Literal(&'static str),
     Field(usize),
     Types(Slot, TypeListForm),
@@ -42,7 +42,7 @@ pub enum Piece {
         slot: Slot,
         /// The group is absent if the enumeration has this number.
         unless: Option<u8>,
-        pieces: Vec<Piece>,
+        pieces: Vec<FormatPiece>,
     },
     /// Spaces that the text has if a field has no value.
     Absent {
@@ -57,8 +57,8 @@ pub enum Piece {
 }
 
 /// The pieces of an op's text form after its mnemonic.
-pub fn pieces(opcode: Opcode) -> &'static [Piece] {
-    static FORMS: OnceLock<Vec<(Opcode, Vec<Piece>)>> = OnceLock::new();
+pub fn pieces(opcode: Opcode) -> &'static [FormatPiece] {
+    static FORMS: OnceLock<Vec<(Opcode, Vec<FormatPiece>)>> = OnceLock::new();
     let forms =
         FORMS.get_or_init(|| Opcode::ALL.iter().map(|opcode| (*opcode, parse_form(opcode.info(), opcode.info().format))).collect());
     let index = forms.binary_search_by_key(&opcode, |(opcode, _)| *opcode).expect("the table has all opcodes, in order");
@@ -66,7 +66,7 @@ pub fn pieces(opcode: Opcode) -> &'static [Piece] {
 }
 
 /// Parses the text form of an op, or of a group in it.
-fn parse_form(info: &OpInfo, text: &'static str) -> Vec<Piece> {
+fn parse_form(info: &OpInfo, text: &'static str) -> Vec<FormatPiece> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -76,18 +76,18 @@ fn parse_form(info: &OpInfo, text: &'static str) -> Vec<Piece> {
             rest = after;
         } else if let Some((head, body, after)) = parse_group(rest) {
             if let Some(name) = head.strip_prefix('!') {
-                pieces.push(Piece::Absent { slot: slot_of(info, name), spaces: body });
+                pieces.push(FormatPiece::Absent { slot: slot_of(info, name), spaces: body });
                 rest = after;
                 continue;
             }
             let (name, unless) = head.split_once('!').map_or((head, None), |(name, value)| (name, Some(value)));
             let slot = slot_of(info, name);
             let unless = unless.map(|value| variant_number(info, slot, value));
-            pieces.push(Piece::Group { slot, unless, pieces: parse_form(info, body) });
+            pieces.push(FormatPiece::Group { slot, unless, pieces: parse_form(info, body) });
             rest = after;
         } else {
-            let end = rest[1..].find(['{', '(']).map_or(rest.len(), |at| at + 1);
-            pieces.push(Piece::Literal(&rest[..end]));
+            let end = rest[1..].find(['{', '(']).map_or(rest.len(), |position| position + 1);
+            pieces.push(FormatPiece::Literal(&rest[..end]));
             rest = &rest[end..];
         }
     }
@@ -100,36 +100,36 @@ fn parse_group(text: &'static str) -> Option<(&'static str, &'static str, &'stat
     let head_end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '!'))?;
     let body = inner[head_end..].strip_prefix('?')?;
     let mut depth = 1;
-    for (at, c) in body.char_indices() {
+    for (position, c) in body.char_indices() {
         match c {
             '(' => depth += 1,
             ')' => depth -= 1,
             _ => {}
         }
         if depth == 0 {
-            return Some((&inner[..head_end], &body[..at], &body[at + 1..]));
+            return Some((&inner[..head_end], &body[..position], &body[position + 1..]));
         }
     }
     None
 }
 
 /// Parses the text between braces.
-fn parse_reference(info: &OpInfo, text: &str) -> Piece {
+fn parse_reference(info: &OpInfo, text: &str) -> FormatPiece {
     match text.split_once(':') {
-        None if text == "loop" => Piece::Loop,
-        None if text == "window" => Piece::TensorViewShape,
-        None if text == "call" => Piece::Call,
+        None if text == "loop" => FormatPiece::Loop,
+        None if text == "window" => FormatPiece::TensorViewShape,
+        None if text == "call" => FormatPiece::Call,
         None => match slot_of(info, text) {
-            Slot::Field(field) => Piece::Field(field),
+            Slot::Field(field) => FormatPiece::Field(field),
             Slot::Result(_) => panic!("{} prints no results after its name", info.mnemonic),
         },
-        Some((name, "type")) => Piece::Types(slot_of(info, name), TypeListForm::Each),
+        Some((name, "type")) => FormatPiece::Types(slot_of(info, name), TypeListForm::Each),
         Some((name, "attributes")) => match slot_of(info, name) {
-            Slot::Field(field) => Piece::Attributes(field),
+            Slot::Field(field) => FormatPiece::Attributes(field),
             Slot::Result(_) => panic!("{} has no attribute '{name}'", info.mnemonic),
         },
-        Some((name, "one")) => Piece::Types(slot_of(info, name), TypeListForm::One),
-        Some((name, _)) => Piece::Types(slot_of(info, name), TypeListForm::Splat),
+        Some((name, "one")) => FormatPiece::Types(slot_of(info, name), TypeListForm::One),
+        Some((name, _)) => FormatPiece::Types(slot_of(info, name), TypeListForm::Splat),
     }
 }
 

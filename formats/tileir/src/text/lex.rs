@@ -2,11 +2,12 @@
 
 use base::diag::{Diagnostic, Place, Result};
 
-/// A position in a text. `first_line` is the number of the text's first line, for messages.
+/// A text, and the offset in bytes of the next character to read. `first_line` is the number of the text's first line in its file,
+/// for messages.
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     text: &'a str,
-    at: usize,
+    offset: usize,
     file_name: &'a str,
     first_line: u32,
 }
@@ -18,28 +19,28 @@ pub(super) fn is_word_char(c: char) -> bool {
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a str, file_name: &'a str, first_line: u32) -> Self {
-        Cursor { text, at: 0, file_name, first_line }
+        Cursor { text, offset: 0, file_name, first_line }
     }
     /// The byte offset of the cursor.
-    pub(super) fn at(&self) -> usize {
-        self.at
+    pub(super) fn offset(&self) -> usize {
+        self.offset
     }
     /// Moves the cursor to a byte offset.
-    pub(super) fn set_offset(&mut self, at: usize) {
-        self.at = at;
+    pub(super) fn set_offset(&mut self, offset: usize) {
+        self.offset = offset;
     }
 
     /// An error at the next token.
     pub(super) fn error(&mut self, message: impl Into<String>) -> Box<Diagnostic> {
         self.skip_space();
-        self.error_at(self.at, message)
+        self.error_at(self.offset, message)
     }
     /// An error at a byte offset.
-    pub(super) fn error_at(&self, at: usize, message: impl Into<String>) -> Box<Diagnostic> {
-        let text_before = &self.text[..at];
+    pub(super) fn error_at(&self, offset: usize, message: impl Into<String>) -> Box<Diagnostic> {
+        let text_before = &self.text[..offset];
         let start = text_before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = self.first_line + text_before.matches('\n').count() as u32;
-        let column = self.text[start..at].chars().count() as u32 + 1;
+        let column = self.text[start..offset].chars().count() as u32 + 1;
         // A line may be very long, so the excerpt shows only the part around the position.
         let excerpt: String = self.text[start..].lines().next().unwrap_or_default().chars().take(column as usize + 80).collect();
         let place = Place::Text { file: self.file_name.into(), line, column, excerpt };
@@ -48,7 +49,7 @@ impl<'a> Cursor<'a> {
 
     /// The text after the cursor.
     pub(super) fn rest(&self) -> &'a str {
-        &self.text[self.at..]
+        &self.text[self.offset..]
     }
 
     /// Skips spaces and comments.
@@ -56,11 +57,11 @@ impl<'a> Cursor<'a> {
         loop {
             let rest = self.rest();
             let trimmed = rest.trim_start();
-            self.at += rest.len() - trimmed.len();
+            self.offset += rest.len() - trimmed.len();
             if !trimmed.starts_with("//") {
                 return;
             }
-            self.at += trimmed.find('\n').unwrap_or(trimmed.len());
+            self.offset += trimmed.find('\n').unwrap_or(trimmed.len());
         }
     }
 
@@ -79,15 +80,15 @@ impl<'a> Cursor<'a> {
         let Some(after) = self.rest().strip_prefix(token) else { return false };
         !(token.ends_with(is_word_char) && after.starts_with(is_word_char))
     }
-    /// Skips `token` if the text continues with it, and returns whether it does.
+    /// Skips `token` if the text continues with `token`. Returns whether `token` was skipped.
     pub(super) fn skip_if_next(&mut self, token: &str) -> bool {
         let seen = self.continues_with(token);
         if seen {
-            self.at += token.len();
+            self.offset += token.len();
         }
         seen
     }
-    /// Skips `token`, or fails if the text does not continue with it.
+    /// Skips `token`, or returns an error if the text continues with another token.
     pub(super) fn expect(&mut self, token: &str) -> Result<()> {
         if self.skip_if_next(token) { Ok(()) } else { Err(self.error(format!("expected '{token}'"))) }
     }
@@ -104,11 +105,12 @@ impl<'a> Cursor<'a> {
         if word.is_empty() {
             return Err(self.error(format!("expected {what}")));
         }
-        self.at += word.len();
+        self.offset += word.len();
         Ok(word)
     }
 
-    /// A name, optionally with its dialect as in `cuda_tile.name`.
+    /// Skips a name and returns it. A name may include its dialect, as in `cuda_tile.name`. `what` names the expected name in
+    /// messages.
     pub(super) fn name(&mut self, what: &str) -> Result<&'a str> {
         self.skip_space();
         let rest = self.rest();
@@ -116,7 +118,7 @@ impl<'a> Cursor<'a> {
         if length == 0 {
             return Err(self.error(format!("expected {what}")));
         }
-        self.at += length;
+        self.offset += length;
         Ok(&rest[..length])
     }
 
@@ -128,7 +130,7 @@ impl<'a> Cursor<'a> {
         if length == 0 {
             return Err(self.error(format!("expected {what}")));
         }
-        self.at += sigil.len_utf8() + length;
+        self.offset += sigil.len_utf8() + length;
         Ok(&after[..length])
     }
 
@@ -142,7 +144,7 @@ impl<'a> Cursor<'a> {
         // An attribute has 64 bits, so all signed and all unsigned 64-bit numbers are valid.
         let number = number.filter(|number| (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(number));
         let number = number.ok_or_else(|| self.clone().error(format!("expected {what}")))?;
-        self.at += length;
+        self.offset += length;
         Ok(number as i64)
     }
 
@@ -158,14 +160,14 @@ impl<'a> Cursor<'a> {
             !(is_sign || c.is_ascii_alphanumeric() || c == '.')
         });
         let number = &rest[..end.unwrap_or(rest.len())];
-        self.at += number.len();
+        self.offset += number.len();
         number
     }
 
     /// Parses a string in quotes, with the escapes `\\`, `\"`, `\n`, `\t` and `\XX` (hexadecimal).
     pub(super) fn string(&mut self) -> Result<String> {
         self.skip_space();
-        let start = self.at;
+        let start = self.offset;
         let Some(inner) = self.rest().strip_prefix('"') else { return Err(self.error("expected a string")) };
         let mut out = Vec::new();
         let bytes = inner.as_bytes();
@@ -186,12 +188,12 @@ impl<'a> Cursor<'a> {
                 }
             }
         }
-        self.at = start + i + 2;
+        self.offset = start + i + 2;
         String::from_utf8(out).map_err(|_| self.error_at(start, "the string is not UTF-8 text"))
     }
 }
 
-/// The byte of an escape after the backslash, and the escape's length.
+/// The byte for which an escape stands, and the length of the escape without the backslash. `None` for an unknown escape.
 fn unescape(bytes: &[u8]) -> Option<(u8, usize)> {
     match bytes.first()? {
         b'\\' => Some((b'\\', 1)),

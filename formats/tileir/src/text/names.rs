@@ -1,7 +1,8 @@
-//! The names of values. Some ops name their results; a suffix makes such a name unique. All other values have a number.
+//! The names of values in the text. Some ops name their results; a suffix makes such a name unique. All other values have a number
+//! as name.
 //!
-//! The scheme is NVIDIA's, because the text must match byte for byte. All values of a region get their names before the
-//! values of nested regions. A name is free again after the region that uses it.
+//! The naming scheme is that of NVIDIA's disassembler, because the text must match its output byte for byte. All values of a region
+//! get their names before the values of nested regions. After a region, the names of its values are free for other regions.
 
 use crate::module::Module;
 use crate::ops::Op;
@@ -52,26 +53,26 @@ impl Names {
 
     /// Writes the text before the `=` of an op.
     pub(super) fn write_results(&self, out: &mut String, results: &[Value]) {
-        let mut at = 0;
-        while at < results.len() {
-            let (_, length) = self.result_group(results, at);
-            if at > 0 {
+        let mut index = 0;
+        while index < results.len() {
+            let (_, length) = self.result_group(results, index);
+            if index > 0 {
                 out.push_str(", ");
             }
-            self.write_name(out, results[at]);
+            self.write_name(out, results[index]);
             if length > 1 {
                 out.push_str(&format!(":{length}"));
             }
-            at += length;
+            index += length;
         }
     }
 
     /// The group of results of an op that share a name with the result at `index`. Returns the index of the first result of the
     /// group, and the number of results in it.
     fn result_group(&self, results: &[Value], index: usize) -> (usize, usize) {
-        let has_own_name = |at: usize| at == 0 || !matches!(self.0[results[at].0 as usize], Name::None);
-        let start = (0..=index).rev().find(|at| has_own_name(*at)).unwrap_or(0);
-        let end = (index + 1..results.len()).find(|at| has_own_name(*at)).unwrap_or(results.len());
+        let has_own_name = |position: usize| position == 0 || !matches!(self.0[results[position].0 as usize], Name::None);
+        let start = (0..=index).rev().find(|position| has_own_name(*position)).unwrap_or(0);
+        let end = (index + 1..results.len()).find(|position| has_own_name(*position)).unwrap_or(results.len());
         (start, end - start)
     }
 

@@ -1,6 +1,6 @@
-//! Floats as text. Invariant: printed text reads back to the same bits. The text has six digits if they identify the float.
-//! Otherwise it has as many digits as floats of the type can need. If these digits have no point, the text is the hexadecimal bits
-//! instead.
+//! Floats as text. Invariant: printed text reads back to the same bits. The text has six digits if six digits identify the float.
+//! Otherwise the text has as many digits as floats of the type can need. If these digits have no point, the text is the hexadecimal
+//! bits instead.
 
 use numerics::arith::Rounding;
 use numerics::{Scalar, float};
@@ -51,7 +51,7 @@ fn precision_bits(scalar: Scalar) -> u32 {
     if scalar == Scalar::TF32 { 11 } else { mantissa + 1 }
 }
 
-/// Adds one in the last place of a number, and drops the zeros at its end. Returns the number of dropped places.
+/// Adds one in the last place of a decimal number, and drops the zeros at its end. Returns the number of dropped places.
 fn increment(digits: &mut Vec<u8>) -> i32 {
     let length = digits.len();
     while digits.last() == Some(&b'9') {

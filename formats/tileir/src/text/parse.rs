@@ -22,12 +22,15 @@ use std::collections::HashMap;
 
 /// Parses the output of [`super::print()`], with or without locations. Adds the text's locations to `debug`.
 pub fn parse(text: &str, name: &str, first_line: u32, debug: &mut DebugInfo) -> Result<Module> {
-    let mut reader =
-        ModuleReader { c: Cursor::new(text, name, first_line), tables: Tables::default(), debug: DebugParser::new(text, debug) };
+    let mut reader = ModuleReader {
+        cursor: Cursor::new(text, name, first_line),
+        tables: Tables::default(),
+        debug: DebugParser::new(text, debug),
+    };
     reader.parse_module()
 }
 
-/// The strings, types and constants of a module under construction. Each is stored once.
+/// The strings, types and constants of a module under construction. Equal strings, types and constants are stored once.
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) strings: Arena<StringId, String>,
@@ -65,7 +68,7 @@ impl Tables {
 
 /// The state of parsing a module.
 struct ModuleReader<'a, 'd> {
-    c: Cursor<'a>,
+    cursor: Cursor<'a>,
     tables: Tables,
     debug: DebugParser<'a, 'd>,
 }
@@ -83,7 +86,7 @@ struct BodyReader<'m, 'a, 'd> {
 }
 
 /// An op whose regions are being read.
-struct Frame {
+struct OpenOp {
     op: ir::Op,
     regions: Vec<Region>,
     region_index: usize,
@@ -102,33 +105,34 @@ struct PartialOp<'a> {
     /// The arguments of a loop body: names and types.
     args: Vec<(&'a str, TypeId)>,
     /// The position of the mnemonic in the text, for errors.
-    at: usize,
+    offset: usize,
 }
 
 impl<'a> BodyReader<'_, 'a, '_> {
     /// The cursor of the module.
-    fn c(&mut self) -> &mut Cursor<'a> {
-        &mut self.module.c
+    fn cursor(&mut self) -> &mut Cursor<'a> {
+        &mut self.module.cursor
     }
 
     /// Parses the braced block of an entry, with all nested blocks.
     fn parse_body(&mut self, entry: Block) -> Result<()> {
-        self.c().expect("{")?;
-        let mut stack: Vec<(Frame, Vec<(&'a str, usize)>)> = Vec::new();
+        self.cursor().expect("{")?;
+        let mut stack: Vec<(OpenOp, Vec<(&'a str, usize)>)> = Vec::new();
         loop {
-            let block = stack.last().map_or(entry, |(frame, _)| frame.block);
-            if self.c().skip_if_next("}") {
-                let Some((frame, _)) = stack.last_mut() else { return Ok(()) };
-                if !self.end_block(frame)? {
-                    let (frame, results) = stack.pop().expect("a frame is open");
-                    self.body.ops[frame.op].loc = self.module.debug.parse_optional_loc(&mut self.module.c)?.unwrap_or(Loc::UNKNOWN);
-                    self.set_implicit_locations(frame.op);
-                    self.define_results(frame.op, &results)?;
+            let block = stack.last().map_or(entry, |(open_op, _)| open_op.block);
+            if self.cursor().skip_if_next("}") {
+                let Some((open_op, _)) = stack.last_mut() else { return Ok(()) };
+                if !self.end_block(open_op)? {
+                    let (open_op, results) = stack.pop().expect("an op is open");
+                    self.body.ops[open_op.op].loc =
+                        self.module.debug.parse_optional_loc(&mut self.module.cursor)?.unwrap_or(Loc::UNKNOWN);
+                    self.set_implicit_locations(open_op.op);
+                    self.define_results(open_op.op, &results)?;
                 }
                 continue;
             }
-            if self.c().is_end() {
-                return Err(self.c().error("expected '}' at the end of a block"));
+            if self.cursor().is_end() {
+                return Err(self.cursor().error("expected '}' at the end of a block"));
             }
             self.parse_op(block, &mut stack)?;
         }
@@ -148,30 +152,33 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
     }
 
-    /// Ends a block. If an `else` region follows, opens it and returns true.
-    fn end_block(&mut self, frame: &mut Frame) -> Result<bool> {
-        self.append_omitted_terminator(frame);
-        self.expire_names(frame.outer_names);
-        if matches!(self.body.ops[frame.op].kind, Op::If { .. }) && frame.region_index == 0 && self.c().skip_if_next("else") {
-            self.c().expect("{")?;
-            frame.region_index = 1;
-            frame.block = self.body.new_block(frame.regions[1]);
+    /// Ends a block. If an `else` region follows, opens this region and returns true. Otherwise returns false.
+    fn end_block(&mut self, open_op: &mut OpenOp) -> Result<bool> {
+        self.append_omitted_terminator(open_op);
+        self.expire_names(open_op.outer_names);
+        if matches!(self.body.ops[open_op.op].kind, Op::If { .. })
+            && open_op.region_index == 0
+            && self.cursor().skip_if_next("else")
+        {
+            self.cursor().expect("{")?;
+            open_op.region_index = 1;
+            open_op.block = self.body.new_block(open_op.regions[1]);
             return Ok(true);
         }
         Ok(false)
     }
 
-    /// Appends the terminator that the text omits. It has no operands.
-    fn append_omitted_terminator(&mut self, frame: &Frame) {
-        if self.body.terminator(frame.block).is_some() {
+    /// Appends the terminator that the text of a block omits. Such a terminator has no operands.
+    fn append_omitted_terminator(&mut self, open_op: &OpenOp) {
+        if self.body.terminator(open_op.block).is_some() {
             return;
         }
-        let kind = match self.body.ops[frame.op].kind {
+        let kind = match self.body.ops[open_op.op].kind {
             Op::If { .. } => Op::Yield { operands: Box::default() },
             Op::For { .. } | Op::Loop { .. } => Op::Continue { operands: Box::default() },
             _ => return,
         };
-        self.body.append(frame.block, kind, [], IMPLICIT_LOC);
+        self.body.append(open_op.block, kind, [], IMPLICIT_LOC);
     }
 
     /// Removes all names except the first `keep` names in definition order.
@@ -181,10 +188,11 @@ impl<'a> BodyReader<'_, 'a, '_> {
         }
     }
 
-    /// Defines a name in the current block. `at` is the position of the name, for the error if the name exists.
-    fn define(&mut self, name: &'a str, at: usize, values: Vec<Value>) -> Result<()> {
+    /// Defines a name in the current block. `offset` is the position of the name in the text. It is used in the error for a name
+    /// that exists already.
+    fn define(&mut self, name: &'a str, offset: usize, values: Vec<Value>) -> Result<()> {
         if self.names.insert(name, values).is_some() {
-            return Err(self.c().error_at(at, format!("%{name} is defined twice")));
+            return Err(self.cursor().error_at(offset, format!("%{name} is defined twice")));
         }
         self.defined_names.push(name);
         Ok(())
@@ -193,11 +201,11 @@ impl<'a> BodyReader<'_, 'a, '_> {
     /// Defines the names of the results of an op.
     fn define_results(&mut self, op: ir::Op, names: &[(&'a str, usize)]) -> Result<()> {
         let results = self.body.ops[op].results.clone();
-        let mut at = 0;
+        let mut result_index = 0;
         for (name, count) in names {
-            let here = self.c().at();
-            self.define(name, here, results[at..at + count].to_vec())?;
-            at += count;
+            let offset = self.cursor().offset();
+            self.define(name, offset, results[result_index..result_index + count].to_vec())?;
+            result_index += count;
         }
         Ok(())
     }
@@ -205,25 +213,25 @@ impl<'a> BodyReader<'_, 'a, '_> {
     /// Parses `(%a: type {attributes}, …)`. Returns the attributes of each argument, or an empty list if all
     /// arguments have none.
     fn parse_arguments(&mut self, block: Block) -> Result<Box<[Dictionary]>> {
-        self.c().expect("(")?;
+        self.cursor().expect("(")?;
         let mut attributes: Vec<Dictionary> = Vec::new();
-        while !self.c().continues_with(")") {
-            let at = self.c().at();
-            let name = self.c().identifier('%', "a name such as %arg0")?;
-            self.c().expect(":")?;
-            let ty = self.module.tables.parse_type(&mut self.module.c)?;
+        while !self.cursor().continues_with(")") {
+            let offset = self.cursor().offset();
+            let name = self.cursor().identifier('%', "a name such as %arg0")?;
+            self.cursor().expect(":")?;
+            let ty = self.module.tables.parse_type(&mut self.module.cursor)?;
             let value = self.body.add_argument(block, ty);
-            self.define(name, at, vec![value])?;
-            let entries = match self.c().continues_with("{") {
-                true => self.module.tables.parse_dictionary(&mut self.module.c, 0)?,
+            self.define(name, offset, vec![value])?;
+            let entries = match self.cursor().continues_with("{") {
+                true => self.module.tables.parse_dictionary(&mut self.module.cursor, 0)?,
                 false => Dictionary::default(),
             };
             attributes.push(entries);
-            if !self.c().skip_if_next(",") {
+            if !self.cursor().skip_if_next(",") {
                 break;
             }
         }
-        self.c().expect(")")?;
+        self.cursor().expect(")")?;
         if attributes.iter().all(|entries| entries.is_empty()) {
             attributes.clear();
         }
@@ -232,27 +240,27 @@ impl<'a> BodyReader<'_, 'a, '_> {
 
     /// Parses `%name` or `%name#1`, and returns the value.
     fn parse_operand(&mut self) -> Result<Value> {
-        self.c().skip_space();
-        let at = self.c().at();
-        let name = self.c().identifier('%', "an operand such as %0")?;
-        let index = if self.c().rest().starts_with('#') {
-            self.c().expect("#")?;
-            self.c().integer("the number of a result")? as usize
+        self.cursor().skip_space();
+        let offset = self.cursor().offset();
+        let name = self.cursor().identifier('%', "an operand such as %0")?;
+        let index = if self.cursor().rest().starts_with('#') {
+            self.cursor().expect("#")?;
+            self.cursor().integer("the number of a result")? as usize
         } else {
             0
         };
         let Some(values) = self.names.get(name) else {
-            return Err(self.c().error_at(at, format!("%{name} is not defined here")));
+            return Err(self.cursor().error_at(offset, format!("%{name} is not defined here")));
         };
         let (value, count) = (values.get(index).copied(), values.len());
-        value.ok_or_else(|| self.c().error_at(at, format!("%{name} stands for {count} values")))
+        value.ok_or_else(|| self.cursor().error_at(offset, format!("%{name} stands for {count} values")))
     }
 
     fn parse_operands(&mut self) -> Result<Vec<Value>> {
         let mut values = Vec::new();
-        while self.c().peek() == Some('%') {
+        while self.cursor().peek() == Some('%') {
             values.push(self.parse_operand()?);
-            if !self.c().skip_if_next(",") {
+            if !self.cursor().skip_if_next(",") {
                 break;
             }
         }
@@ -262,37 +270,37 @@ impl<'a> BodyReader<'_, 'a, '_> {
     /// Parses `%a, %b:2 =`. Returns the names, each with the number of results that share it.
     fn parse_result_names(&mut self) -> Result<Vec<(&'a str, usize)>> {
         let mut results = Vec::new();
-        if self.c().peek() != Some('%') {
+        if self.cursor().peek() != Some('%') {
             return Ok(results);
         }
         loop {
-            let name = self.c().identifier('%', "a result such as %0")?;
-            let count = if self.c().skip_if_next(":") { self.c().integer("the number of results")? } else { 1 };
+            let name = self.cursor().identifier('%', "a result such as %0")?;
+            let count = if self.cursor().skip_if_next(":") { self.cursor().integer("the number of results")? } else { 1 };
             results.push((name, count.clamp(0, 1 << 20) as usize));
-            if !self.c().skip_if_next(",") {
+            if !self.cursor().skip_if_next(",") {
                 break;
             }
         }
-        self.c().expect("=")?;
+        self.cursor().expect("=")?;
         Ok(results)
     }
 
-    /// Parses an op up to its first region. If the op has regions, pushes a frame for them.
-    fn parse_op(&mut self, block: Block, stack: &mut Vec<(Frame, Vec<(&'a str, usize)>)>) -> Result<()> {
+    /// Parses an op up to its first region. If the op has regions, pushes the op to the stack.
+    fn parse_op(&mut self, block: Block, stack: &mut Vec<(OpenOp, Vec<(&'a str, usize)>)>) -> Result<()> {
         let results = self.parse_result_names()?;
-        self.c().skip_if_next("cuda_tile.");
-        self.c().skip_space();
-        let at = self.c().at();
-        let mnemonic = self.c().name("an op")?;
+        self.cursor().skip_if_next("cuda_tile.");
+        self.cursor().skip_space();
+        let offset = self.cursor().offset();
+        let mnemonic = self.cursor().name("an op")?;
         let opcode = Opcode::ALL.iter().copied().find(|opcode| opcode.info().mnemonic == mnemonic);
         let opcode = opcode.ok_or_else(|| {
             let suggestion = did_you_mean(mnemonic, Opcode::ALL.iter().map(|opcode| opcode.info().mnemonic));
-            self.c().error_at(at, format!("unknown op '{mnemonic}'{suggestion}"))
+            self.cursor().error_at(offset, format!("unknown op '{mnemonic}'{suggestion}"))
         })?;
         let fields = vec![None; opcode.info().fields.len()];
-        let mut partial = PartialOp { opcode, fields, results, result_types: Vec::new(), args: Vec::new(), at };
+        let mut partial = PartialOp { opcode, fields, results, result_types: Vec::new(), args: Vec::new(), offset };
         if opcode == Opcode::Constant {
-            let (data, ty) = self.module.tables.parse_constant(&mut self.module.c)?;
+            let (data, ty) = self.module.tables.parse_constant(&mut self.module.cursor)?;
             partial.fields[0] = Some(FieldValue::Constant(data));
             partial.result_types.push(ty);
         } else {
@@ -303,21 +311,21 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let (kind, result_types) = self.complete_op(&mut partial, &regions)?;
         let op = self.body.append(block, kind, result_types, Loc::UNKNOWN);
         if regions.is_empty() {
-            self.body.ops[op].loc = self.module.debug.parse_optional_loc(&mut self.module.c)?.unwrap_or(Loc::UNKNOWN);
+            self.body.ops[op].loc = self.module.debug.parse_optional_loc(&mut self.module.cursor)?.unwrap_or(Loc::UNKNOWN);
             return self.define_results(op, &partial.results);
         }
         let outer_names = self.defined_names.len();
         let body_block = self.body.new_block(regions[0]);
         if matches!(opcode, Opcode::Reduce | Opcode::Scan) && !self.parse_arguments(body_block)?.is_empty() {
-            return Err(self.c().error("only parameters of functions have attributes"));
+            return Err(self.cursor().error("only parameters of functions have attributes"));
         }
         for (name, ty) in std::mem::take(&mut partial.args) {
             let value = self.body.add_argument(body_block, ty);
-            self.define(name, at, vec![value])?;
+            self.define(name, offset, vec![value])?;
         }
-        self.c().expect("{")?;
-        let frame = Frame { op, regions, region_index: 0, block: body_block, outer_names };
-        stack.push((frame, partial.results));
+        self.cursor().expect("{")?;
+        let open_op = OpenOp { op, regions, region_index: 0, block: body_block, outer_names };
+        stack.push((open_op, partial.results));
         Ok(())
     }
 
@@ -354,16 +362,19 @@ impl<'a> BodyReader<'_, 'a, '_> {
             }
         }
         if let Some(name) = missing_field {
-            return Err(self.c().error(format!("'{}' needs {name}", info.mnemonic)));
+            return Err(self.cursor().error(format!("'{}' needs {name}", info.mnemonic)));
         }
         let types = self.result_types(partial, &known_fields)?;
         let mut values = known_fields.into_iter();
         let op = Op::from_fields(partial.opcode, &mut || values.next().flatten());
-        let op = op.ok_or_else(|| self.module.c.error_at(partial.at, format!("'{}' has a field out of range", info.mnemonic)))?;
+        let op =
+            op.ok_or_else(|| self.module.cursor.error_at(partial.offset, format!("'{}' has a field out of range", info.mnemonic)))?;
         let name_count: usize = partial.results.iter().map(|(_, count)| count).sum();
         if name_count != types.len() && !(name_count == 0 && types.is_empty()) {
             let (mnemonic, count) = (info.mnemonic, types.len());
-            return Err(self.c().error_at(partial.at, format!("'{mnemonic}' has {count} results, and {name_count} are named")));
+            return Err(self
+                .cursor()
+                .error_at(partial.offset, format!("'{mnemonic}' has {count} results, and {name_count} are named")));
         }
         Ok((op, types))
     }
@@ -397,17 +408,18 @@ impl<'a> BodyReader<'_, 'a, '_> {
 }
 
 /// Parses `@name`, or `@"name"`.
-pub(super) fn parse_symbol(c: &mut Cursor<'_>) -> Result<String> {
-    c.expect("@")?;
-    if c.rest().starts_with('"') {
-        return c.string();
+pub(super) fn parse_symbol(cursor: &mut Cursor<'_>) -> Result<String> {
+    cursor.expect("@")?;
+    if cursor.rest().starts_with('"') {
+        return cursor.string();
     }
-    let rest = c.rest();
-    let length = rest.find(|c: char| !(super::lex::is_word_char(c) || "$.-".contains(c))).unwrap_or(rest.len());
+    let rest = cursor.rest();
+    let length =
+        rest.find(|character: char| !(super::lex::is_word_char(character) || "$.-".contains(character))).unwrap_or(rest.len());
     if length == 0 {
-        return Err(c.error("expected a name after '@'"));
+        return Err(cursor.error("expected a name after '@'"));
     }
-    c.set_offset(c.at() + length);
+    cursor.set_offset(cursor.offset() + length);
     Ok(rest[..length].to_string())
 }
 

@@ -13,7 +13,7 @@ enum LocOrScope {
     Scope(Scope),
 }
 
-/// The definitions of a text, parsed on first use.
+/// The definitions of locations and scopes in a text, each parsed on first use.
 pub(super) struct DebugParser<'a, 'd> {
     info: &'d mut DebugInfo,
     /// The position after the `=` of each definition.
@@ -33,12 +33,12 @@ impl<'a, 'd> DebugParser<'a, 'd> {
     /// Finds the definitions, which are lines that begin with `#name =`.
     pub(super) fn new(text: &'a str, info: &'d mut DebugInfo) -> Self {
         let mut definition_starts = HashMap::new();
-        let mut at = 0;
+        let mut offset = 0;
         for line in text.split_inclusive('\n') {
             if let Some((name, _)) = line.strip_prefix('#').and_then(|line| line.split_once('=')) {
-                definition_starts.insert(name.trim(), at + line.find('=').unwrap_or(0) + 1);
+                definition_starts.insert(name.trim(), offset + line.find('=').unwrap_or(0) + 1);
             }
-            at += line.len();
+            offset += line.len();
         }
         // Locations and scopes that the envelope of the file has already keep their ids.
         let names = info.names.iter().map(|(id, name)| (name.clone(), id)).collect();
@@ -48,125 +48,125 @@ impl<'a, 'd> DebugParser<'a, 'd> {
     }
 
     /// Parses an optional ` loc(…)` after an op.
-    pub(super) fn parse_optional_loc(&mut self, c: &mut Cursor<'a>) -> Result<Option<Loc>> {
-        if !c.continues_with("loc") {
+    pub(super) fn parse_optional_loc(&mut self, cursor: &mut Cursor<'a>) -> Result<Option<Loc>> {
+        if !cursor.continues_with("loc") {
             return Ok(None);
         }
-        self.parse_location(c).map(Some)
+        self.parse_location(cursor).map(Some)
     }
 
-    fn parse_location(&mut self, c: &mut Cursor<'a>) -> Result<Loc> {
-        c.expect("loc")?;
-        c.expect("(")?;
-        let loc = self.parse_loc_content(c)?;
-        c.expect(")")?;
+    fn parse_location(&mut self, cursor: &mut Cursor<'a>) -> Result<Loc> {
+        cursor.expect("loc")?;
+        cursor.expect("(")?;
+        let loc = self.parse_loc_content(cursor)?;
+        cursor.expect(")")?;
         Ok(loc)
     }
 
     /// Parses the content of `loc(…)`.
-    fn parse_loc_content(&mut self, c: &mut Cursor<'a>) -> Result<Loc> {
-        self.enter_level(c)?;
-        let loc = self.parse_loc_content_at_depth(c);
+    fn parse_loc_content(&mut self, cursor: &mut Cursor<'a>) -> Result<Loc> {
+        self.enter_level(cursor)?;
+        let loc = self.parse_loc_content_at_depth(cursor);
         self.depth -= 1;
         loc
     }
 
-    fn parse_loc_content_at_depth(&mut self, c: &mut Cursor<'a>) -> Result<Loc> {
-        match c.peek() {
+    fn parse_loc_content_at_depth(&mut self, cursor: &mut Cursor<'a>) -> Result<Loc> {
+        match cursor.peek() {
             Some('"') => {
-                let (file, line, column) = self.parse_place(c)?;
+                let (file, line, column) = self.parse_place(cursor)?;
                 Ok(self.intern_loc(LocData::Source { file, line, column, scope: None }))
             }
             Some('#') => {
-                c.skip_space();
-                let at = c.at();
-                match self.parse_loc_or_scope(c)? {
+                cursor.skip_space();
+                let offset = cursor.offset();
+                match self.parse_loc_or_scope(cursor)? {
                     LocOrScope::Loc(loc) => Ok(loc),
-                    LocOrScope::Scope(_) => Err(c.error_at(at, "expected a location, and this is a scope")),
+                    LocOrScope::Scope(_) => Err(cursor.error_at(offset, "expected a location, and this is a scope")),
                 }
             }
-            _ if c.skip_if_next("unknown") => Ok(Loc::UNKNOWN),
-            _ if c.skip_if_next("callsite") => {
-                c.expect("(")?;
-                let callee = self.parse_loc_content(c)?;
-                c.expect("at")?;
-                let caller = self.parse_loc_content(c)?;
-                c.expect(")")?;
+            _ if cursor.skip_if_next("unknown") => Ok(Loc::UNKNOWN),
+            _ if cursor.skip_if_next("callsite") => {
+                cursor.expect("(")?;
+                let callee = self.parse_loc_content(cursor)?;
+                cursor.expect("at")?;
+                let caller = self.parse_loc_content(cursor)?;
+                cursor.expect(")")?;
                 Ok(self.intern_loc(LocData::CallSite { callee, caller }))
             }
-            _ if c.skip_if_next("fused") => {
-                let parts = super::parse_types::parse_list(c, |c| self.parse_loc_content(c))?;
+            _ if cursor.skip_if_next("fused") => {
+                let parts = super::parse_types::parse_list(cursor, |cursor| self.parse_loc_content(cursor))?;
                 Ok(self.intern_loc(LocData::Fused(parts)))
             }
-            _ => Err(c.error("expected a location")),
+            _ => Err(cursor.error("expected a location")),
         }
     }
 
     /// Counts one more level of nested locations, and fails above [`MAX_DEBUG_DEPTH`].
-    fn enter_level(&mut self, c: &mut Cursor<'a>) -> Result<()> {
+    fn enter_level(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         if self.depth >= MAX_DEBUG_DEPTH {
-            return Err(c.error(format!("locations are nested deeper than {MAX_DEBUG_DEPTH} levels")));
+            return Err(cursor.error(format!("locations are nested deeper than {MAX_DEBUG_DEPTH} levels")));
         }
         self.depth += 1;
         Ok(())
     }
 
     /// Parses `"file":line:column`.
-    fn parse_place(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
-        let file = c.string()?;
-        c.expect(":")?;
-        let line = parse_line_or_column(c)?;
-        c.expect(":")?;
-        let column = parse_line_or_column(c)?;
+    fn parse_place(&mut self, cursor: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
+        let file = cursor.string()?;
+        cursor.expect(":")?;
+        let line = parse_line_or_column(cursor)?;
+        cursor.expect(":")?;
+        let column = parse_line_or_column(cursor)?;
         Ok((self.intern_name(file), line, column))
     }
 
     /// Parses the file, line and column inside a location with a scope. The text has the form of a location, `loc(…)`, but the
     /// program has no such location.
-    fn parse_place_or_alias(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
-        let mut definition_cursor = c.clone();
-        if c.peek() == Some('#') {
-            let at = c.at();
-            let name = c.identifier('#', "a name such as #loc1")?;
+    fn parse_place_or_alias(&mut self, cursor: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
+        let mut definition_cursor = cursor.clone();
+        if cursor.peek() == Some('#') {
+            let offset = cursor.offset();
+            let name = cursor.identifier('#', "a name such as #loc1")?;
             if let Some(place) = self.places.get(name) {
                 return Ok(*place);
             }
             let Some(definition) = self.definition_starts.get(name) else {
-                return Err(c.error_at(at, format!("#{name} is not defined")));
+                return Err(cursor.error_at(offset, format!("#{name} is not defined")));
             };
             definition_cursor.set_offset(*definition);
             let place = self.parse_place_in_parentheses(&mut definition_cursor)?;
             self.places.insert(name, place);
             return Ok(place);
         }
-        self.parse_place_in_parentheses(c)
+        self.parse_place_in_parentheses(cursor)
     }
 
     /// Parses `loc("file":line:column)`.
-    fn parse_place_in_parentheses(&mut self, c: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
-        c.expect("loc")?;
-        c.expect("(")?;
-        let place = self.parse_place(c)?;
-        c.expect(")")?;
+    fn parse_place_in_parentheses(&mut self, cursor: &mut Cursor<'a>) -> Result<(Name, u32, u32)> {
+        cursor.expect("loc")?;
+        cursor.expect("(")?;
+        let place = self.parse_place(cursor)?;
+        cursor.expect(")")?;
         Ok(place)
     }
 
-    /// Parses `#name`, or a scope or location without a name of its own.
-    fn parse_loc_or_scope(&mut self, c: &mut Cursor<'a>) -> Result<LocOrScope> {
-        if c.skip_if_next("#cuda_tile.") {
-            return self.parse_unnamed_loc_or_scope(c);
+    /// Parses `#name`, or the content of a scope or location in place of a name.
+    fn parse_loc_or_scope(&mut self, cursor: &mut Cursor<'a>) -> Result<LocOrScope> {
+        if cursor.skip_if_next("#cuda_tile.") {
+            return self.parse_unnamed_loc_or_scope(cursor);
         }
-        c.skip_space();
-        let at = c.at();
-        let name = c.identifier('#', "a name such as #loc1")?;
+        cursor.skip_space();
+        let offset = cursor.offset();
+        let name = cursor.identifier('#', "a name such as #loc1")?;
         if let Some(item) = self.parsed.get(name) {
             return Ok(*item);
         }
         let Some(definition) = self.definition_starts.get(name).copied() else {
-            return Err(c.error_at(at, format!("#{name} is not defined")));
+            return Err(cursor.error_at(offset, format!("#{name} is not defined")));
         };
-        self.enter_level(c)?;
-        let mut definition_cursor = c.clone();
+        self.enter_level(cursor)?;
+        let mut definition_cursor = cursor.clone();
         definition_cursor.set_offset(definition);
         let item = match definition_cursor.peek() {
             Some('#') => self.parse_loc_or_scope(&mut definition_cursor),
@@ -178,81 +178,81 @@ impl<'a, 'd> DebugParser<'a, 'd> {
         Ok(item)
     }
 
-    fn parse_scope(&mut self, c: &mut Cursor<'a>) -> Result<Scope> {
-        c.skip_space();
-        let at = c.at();
-        self.enter_level(c)?;
-        let item = self.parse_loc_or_scope(c);
+    fn parse_scope(&mut self, cursor: &mut Cursor<'a>) -> Result<Scope> {
+        cursor.skip_space();
+        let offset = cursor.offset();
+        self.enter_level(cursor)?;
+        let item = self.parse_loc_or_scope(cursor);
         self.depth -= 1;
         match item? {
             LocOrScope::Scope(scope) => Ok(scope),
-            LocOrScope::Loc(_) => Err(c.error_at(at, "expected a scope, and this is a location")),
+            LocOrScope::Loc(_) => Err(cursor.error_at(offset, "expected a scope, and this is a location")),
         }
     }
 
-    fn parse_unnamed_loc_or_scope(&mut self, c: &mut Cursor<'a>) -> Result<LocOrScope> {
-        let kind = c.word("a kind of scope")?;
-        c.expect("<")?;
+    fn parse_unnamed_loc_or_scope(&mut self, cursor: &mut Cursor<'a>) -> Result<LocOrScope> {
+        let kind = cursor.word("a kind of scope")?;
+        cursor.expect("<")?;
         let item = match kind {
             "di_loc" => {
-                let (file, line, column) = self.parse_place_or_alias(c)?;
-                c.expect("in")?;
-                let scope = Some(self.parse_scope(c)?);
+                let (file, line, column) = self.parse_place_or_alias(cursor)?;
+                cursor.expect("in")?;
+                let scope = Some(self.parse_scope(cursor)?);
                 LocOrScope::Loc(self.intern_loc(LocData::Source { file, line, column, scope }))
             }
             "di_file" => {
-                let name = c.string()?;
-                c.expect("in")?;
-                let directory = c.string()?;
+                let name = cursor.string()?;
+                cursor.expect("in")?;
+                let directory = cursor.string()?;
                 let (name, directory) = (self.intern_name(name), self.intern_name(directory));
                 LocOrScope::Scope(self.intern_scope(ScopeData::File { name, directory }))
             }
             "di_compile_unit" => {
-                expect_field(c, "file")?;
-                let file = self.parse_scope(c)?;
+                expect_field(cursor, "file")?;
+                let file = self.parse_scope(cursor)?;
                 LocOrScope::Scope(self.intern_scope(ScopeData::CompileUnit { file }))
             }
             "di_lexical_block" => {
-                expect_field(c, "scope")?;
-                let scope = self.parse_scope(c)?;
-                let file = self.parse_file_field(c)?;
-                let line = parse_number_field(c, "line")?;
-                let column = parse_optional_number_field(c, "column")?;
+                expect_field(cursor, "scope")?;
+                let scope = self.parse_scope(cursor)?;
+                let file = self.parse_file_field(cursor)?;
+                let line = parse_number_field(cursor, "line")?;
+                let column = parse_optional_number_field(cursor, "column")?;
                 LocOrScope::Scope(self.intern_scope(ScopeData::LexicalBlock { scope, file, line, column }))
             }
             "di_subprogram" => {
-                expect_field(c, "file")?;
-                let file = self.parse_scope(c)?;
-                let line = parse_number_field(c, "line")?;
-                let name = self.parse_name_field(c, "name")?;
-                let linkage_name = self.parse_name_field(c, "linkageName")?;
-                c.expect(",")?;
-                expect_field(c, "compileUnit")?;
-                let compile_unit = self.parse_scope(c)?;
-                let scope_line = parse_optional_number_field(c, "scopeLine")?;
-                let declaration = c.skip_if_next(",");
+                expect_field(cursor, "file")?;
+                let file = self.parse_scope(cursor)?;
+                let line = parse_number_field(cursor, "line")?;
+                let name = self.parse_name_field(cursor, "name")?;
+                let linkage_name = self.parse_name_field(cursor, "linkageName")?;
+                cursor.expect(",")?;
+                expect_field(cursor, "compileUnit")?;
+                let compile_unit = self.parse_scope(cursor)?;
+                let scope_line = parse_optional_number_field(cursor, "scopeLine")?;
+                let declaration = cursor.skip_if_next(",");
                 if declaration {
-                    expect_field(c, "flags")?;
-                    c.expect("declaration")?;
+                    expect_field(cursor, "flags")?;
+                    cursor.expect("declaration")?;
                 }
                 let data = ScopeData::Subprogram { file, line, name, linkage_name, compile_unit, scope_line, declaration };
                 LocOrScope::Scope(self.intern_scope(data))
             }
-            _ => return Err(c.error(format!("unknown kind of scope '{kind}'"))),
+            _ => return Err(cursor.error(format!("unknown kind of scope '{kind}'"))),
         };
-        c.expect(">")?;
+        cursor.expect(">")?;
         Ok(item)
     }
 
-    fn parse_file_field(&mut self, c: &mut Cursor<'a>) -> Result<Scope> {
-        c.expect(",")?;
-        expect_field(c, "file")?;
-        self.parse_scope(c)
+    fn parse_file_field(&mut self, cursor: &mut Cursor<'a>) -> Result<Scope> {
+        cursor.expect(",")?;
+        expect_field(cursor, "file")?;
+        self.parse_scope(cursor)
     }
-    fn parse_name_field(&mut self, c: &mut Cursor<'a>, name: &str) -> Result<Name> {
-        c.expect(",")?;
-        expect_field(c, name)?;
-        let text = c.string()?;
+    fn parse_name_field(&mut self, cursor: &mut Cursor<'a>, name: &str) -> Result<Name> {
+        cursor.expect(",")?;
+        expect_field(cursor, name)?;
+        let text = cursor.string()?;
         Ok(self.intern_name(text))
     }
     fn intern_name(&mut self, name: String) -> Name {
@@ -267,26 +267,26 @@ impl<'a, 'd> DebugParser<'a, 'd> {
 }
 
 /// Skips `name =`.
-fn expect_field(c: &mut Cursor<'_>, name: &str) -> Result<()> {
-    c.expect(name)?;
-    c.expect("=")
+fn expect_field(cursor: &mut Cursor<'_>, name: &str) -> Result<()> {
+    cursor.expect(name)?;
+    cursor.expect("=")
 }
 
-fn parse_line_or_column(c: &mut Cursor<'_>) -> Result<u32> {
-    let at = c.at();
-    let value = c.integer("a number")?;
-    u32::try_from(value).map_err(|_| c.error_at(at, format!("{value} is no line or column")))
+fn parse_line_or_column(cursor: &mut Cursor<'_>) -> Result<u32> {
+    let offset = cursor.offset();
+    let value = cursor.integer("a number")?;
+    u32::try_from(value).map_err(|_| cursor.error_at(offset, format!("{value} is no line or column")))
 }
 
 /// Parses `, name = number`.
-fn parse_number_field(c: &mut Cursor<'_>, name: &str) -> Result<u32> {
-    c.expect(",")?;
-    expect_field(c, name)?;
-    parse_line_or_column(c)
+fn parse_number_field(cursor: &mut Cursor<'_>, name: &str) -> Result<u32> {
+    cursor.expect(",")?;
+    expect_field(cursor, name)?;
+    parse_line_or_column(cursor)
 }
 
 /// Parses `, name = number` if the text has it, and otherwise returns 0.
-fn parse_optional_number_field(c: &mut Cursor<'_>, name: &str) -> Result<u32> {
-    let mut ahead = c.clone();
-    if ahead.skip_if_next(",") && ahead.continues_with(name) { parse_number_field(c, name) } else { Ok(0) }
+fn parse_optional_number_field(cursor: &mut Cursor<'_>, name: &str) -> Result<u32> {
+    let mut ahead = cursor.clone();
+    if ahead.skip_if_next(",") && ahead.continues_with(name) { parse_number_field(cursor, name) } else { Ok(0) }
 }

@@ -10,7 +10,7 @@ use base::Arena;
 use numerics::Scalar;
 use std::fmt::Write as _;
 
-/// The tables that the text of a type refers to: names and types.
+/// The tables to which a type refers: strings, for the names in symbolic extents, and types.
 #[derive(Clone, Copy)]
 pub(crate) struct TypeTables<'a> {
     pub(crate) strings: &'a Arena<StringId, String>,

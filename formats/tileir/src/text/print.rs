@@ -4,7 +4,7 @@ use super::aliases::Aliases;
 use super::attributes::{
     TypeSuffix, write_array, write_attribute, write_constant, write_hints, write_predicate, write_string, write_symbol,
 };
-use super::format::{Piece, Slot, TypeListForm, pieces};
+use super::format::{FormatPiece, Slot, TypeListForm, pieces};
 use super::names::Names;
 use super::preview::{write_const_list, write_extern};
 use super::types::{TypeTables, TypeTextForm, write_separated, write_type};
@@ -152,8 +152,9 @@ struct Printer<'a> {
     out: String,
 }
 
-/// Output that is still to be printed. A stack of steps replaces recursion, because the program decides the nesting depth.
-enum Step {
+/// A part of a function that is still to be printed. A stack of steps replaces recursion, because the program decides the nesting
+/// depth.
+enum PrintStep {
     Ops { block: Block, next: usize, end: usize, indent: usize },
     Line { text: &'static str, indent: usize },
     Close { loc: Loc, indent: usize },
@@ -172,7 +173,7 @@ impl Printer<'_> {
         self.out.push_str(" {\n");
         let block = function.body.block_of(function.region);
         let end = printed_op_count(function, block, None, self.terminators);
-        let mut steps = vec![Step::Ops { block, next: 0, end, indent: 1 }];
+        let mut steps = vec![PrintStep::Ops { block, next: 0, end, indent: 1 }];
         while let Some(step) = steps.pop() {
             self.print_step(step, &mut steps);
         }
@@ -183,19 +184,19 @@ impl Printer<'_> {
         end_line(&mut self.out, self.aliases, function.loc);
     }
 
-    fn print_step(&mut self, step: Step, steps: &mut Vec<Step>) {
+    fn print_step(&mut self, step: PrintStep, steps: &mut Vec<PrintStep>) {
         match step {
-            Step::Ops { block, next, end, indent } if next < end => {
-                steps.push(Step::Ops { block, next: next + 1, end, indent });
+            PrintStep::Ops { block, next, end, indent } if next < end => {
+                steps.push(PrintStep::Ops { block, next: next + 1, end, indent });
                 let op = self.function.body.blocks[block].ops[next];
                 self.print_op(op, indent, steps);
             }
-            Step::Ops { .. } => {}
-            Step::Line { text, indent } => {
+            PrintStep::Ops { .. } => {}
+            PrintStep::Line { text, indent } => {
                 self.print_indent(indent);
                 self.out.push_str(text);
             }
-            Step::Close { loc, indent } => {
+            PrintStep::Close { loc, indent } => {
                 self.print_indent(indent);
                 self.out.push('}');
                 end_line(&mut self.out, self.aliases, loc);
@@ -208,7 +209,7 @@ impl Printer<'_> {
     }
 
     /// Prints the line of an op, and pushes the steps that print its regions.
-    fn print_op(&mut self, op: ir::Op, indent: usize, steps: &mut Vec<Step>) {
+    fn print_op(&mut self, op: ir::Op, indent: usize, steps: &mut Vec<PrintStep>) {
         let function = self.function;
         let node = &function.body.ops[op];
         self.print_indent(indent);
@@ -224,21 +225,21 @@ impl Printer<'_> {
         self.print_pieces(pieces(opcode), &view);
         match &node.kind {
             Op::If { then_region, else_region, .. } => {
-                steps.push(Step::Close { loc: node.loc, indent });
+                steps.push(PrintStep::Close { loc: node.loc, indent });
                 if !function.body.regions[*else_region].blocks.is_empty() {
                     self.push_region(*else_region, &node.kind, indent, steps);
-                    steps.push(Step::Line { text: "} else {\n", indent });
+                    steps.push(PrintStep::Line { text: "} else {\n", indent });
                 }
                 self.push_region(*then_region, &node.kind, indent, steps);
                 self.out.push_str(" {\n");
             }
             Op::For { body, .. } | Op::Loop { body, .. } => {
-                steps.push(Step::Close { loc: node.loc, indent });
+                steps.push(PrintStep::Close { loc: node.loc, indent });
                 self.push_region(*body, &node.kind, indent, steps);
                 self.out.push_str("{\n");
             }
             Op::Reduce { body, .. } | Op::Scan { body, .. } => {
-                steps.push(Step::Close { loc: node.loc, indent });
+                steps.push(PrintStep::Close { loc: node.loc, indent });
                 self.push_region(*body, &node.kind, indent, steps);
                 self.out.push_str(" \n");
                 self.print_arguments(*body, indent, &[]);
@@ -249,10 +250,10 @@ impl Printer<'_> {
     }
 
     /// Pushes the steps that print the blocks of a region.
-    fn push_region(&self, region: Region, parent: &Op, indent: usize, steps: &mut Vec<Step>) {
+    fn push_region(&self, region: Region, parent: &Op, indent: usize, steps: &mut Vec<PrintStep>) {
         for block in self.function.body.regions[region].blocks.iter().rev() {
             let end = printed_op_count(self.function, *block, Some(parent), self.terminators);
-            steps.push(Step::Ops { block: *block, next: 0, end, indent: indent + 1 });
+            steps.push(PrintStep::Ops { block: *block, next: 0, end, indent: indent + 1 });
         }
     }
 
@@ -291,26 +292,26 @@ impl Printer<'_> {
     }
 
     /// Prints an op according to the pieces of its text form.
-    fn print_pieces(&mut self, pieces: &[Piece], view: &OpView<'_>) {
+    fn print_pieces(&mut self, pieces: &[FormatPiece], view: &OpView<'_>) {
         for piece in pieces {
             match piece {
-                Piece::Literal(text) => self.out.push_str(text),
-                Piece::Field(field) => self.print_field(view.fields[*field], &view.infos[*field], view),
-                Piece::Types(slot, form) => self.print_types(*slot, *form, view),
-                Piece::Group { slot, unless, pieces } => {
+                FormatPiece::Literal(text) => self.out.push_str(text),
+                FormatPiece::Field(field) => self.print_field(view.fields[*field], &view.infos[*field], view),
+                FormatPiece::Types(slot, form) => self.print_types(*slot, *form, view),
+                FormatPiece::Group { slot, unless, pieces } => {
                     if self.is_present(*slot, *unless, view) {
                         self.print_pieces(pieces, view);
                     }
                 }
-                Piece::Absent { slot, spaces } => {
+                FormatPiece::Absent { slot, spaces } => {
                     if !self.is_present(*slot, None, view) {
                         self.out.push_str(spaces);
                     }
                 }
-                Piece::Attributes(field) => self.print_enum_attribute(view.fields[*field], &view.infos[*field]),
-                Piece::Loop => self.print_loop_head(view),
-                Piece::TensorViewShape => self.print_tensor_view_shape(view),
-                Piece::Call => self.print_call(view),
+                FormatPiece::Attributes(field) => self.print_enum_attribute(view.fields[*field], &view.infos[*field]),
+                FormatPiece::Loop => self.print_loop_head(view),
+                FormatPiece::TensorViewShape => self.print_tensor_view_shape(view),
+                FormatPiece::Call => self.print_call(view),
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::types::{DYNAMIC, Element, Pointer, PreviewType, Type, TypeId};
 use core_dialect::memory::Padding;
 use std::fmt::Write as _;
 
-/// The form of a type's text.
+/// The form of a type's text: with or without the name of the dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeTextForm {
     /// The disassembly form: `tile<8xf32>`.

@@ -88,8 +88,8 @@ pub(super) fn check_function(function: &Function, debug: &DebugInfo, subprograms
     Ok(())
 }
 
-/// The subprogram of each location. A call site has the subprogram of its caller, a fused location the subprogram of its first
-/// part that has one.
+/// The subprogram of each location, by number; `None` for a location outside all subprograms. A call site has the subprogram of its
+/// caller. A fused location has the subprogram of the first of its parts with a subprogram.
 pub(super) struct Subprograms(Vec<Option<Scope>>);
 
 impl Subprograms {

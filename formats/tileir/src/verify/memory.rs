@@ -8,8 +8,8 @@ use base::ir::Value;
 use core_dialect::memory::{AtomicMode, MemoryOrdering, MemoryScope};
 use numerics::Scalar;
 
-/// Checks that the types of pointers, values, masks and padding match. As in NVIDIA's verifier, this check comes directly after the
-/// type relations of the op table.
+/// Checks that the types of a load's or store's pointers, values, masks and padding match. As in NVIDIA's verifier, this check
+/// comes directly after the type relations of the op table.
 pub(super) fn check_types_match(view: &OpView<'_, '_>) -> Check {
     let have_same_shape = |a: Value, b: Value| view.tile(a).1 == view.tile(b).1;
     let points_to = |pointer: Value, value: Value| {

@@ -17,7 +17,7 @@ mod shapes;
 
 use crate::enums::{Visibility, WireEnum};
 use crate::module::{Function, Module};
-use crate::ops::{Effects, Op, Opcode, Rule, RuleKind};
+use crate::ops::{Effects, Op, OpRule, Opcode, RuleKind};
 use crate::text::types::{TypeTables, TypeTextForm, type_text};
 use crate::types::{Element, Type, TypeId};
 use base::entity::Entity;
@@ -64,7 +64,7 @@ pub fn check_references(module: &Module, debug: &DebugInfo) -> Result<(), String
     Ok(())
 }
 
-/// Checks the language rules.
+/// Checks the rules of the Tile IR language. The error is the first violation.
 pub fn verify(module: &Module, debug: &DebugInfo) -> Result<(), Failure> {
     for global in &module.globals {
         let rank = module.ty(global.ty).tile().map_or(0, |(_, shape)| shape.len());
@@ -83,7 +83,7 @@ pub fn verify(module: &Module, debug: &DebugInfo) -> Result<(), Failure> {
     module.functions.iter().try_for_each(|function| check_get_globals(module, function, &globals))
 }
 
-/// Checks that bytecode can express a program that obeys the language rules: each parameter of an entry must be a tile.
+/// Checks that bytecode can express a program: each parameter of an entry must be a tile. The program obeys the language rules.
 pub fn check_expressible(module: &Module) -> Result<(), Failure> {
     for function in &module.functions {
         for (i, param) in function.params().iter().enumerate() {
@@ -142,11 +142,11 @@ struct Checker<'a> {
     module: &'a Module,
     function: &'a Function,
     body: &'a Body<Op, TypeId>,
-    /// Whether each op has no side effects. [`Checker::finish_op`] sets the entry of an op.
+    /// By op number, whether the op has no side effects. [`Checker::finish_op`] sets the entry of an op.
     effect_free: Vec<bool>,
 }
 
-/// The context of a block's ops.
+/// The ops that enclose a block, as far as rules about its ops depend on them.
 #[derive(Clone, Copy)]
 struct BlockContext {
     /// The op whose region contains the block; `None` for the block of an entry.
@@ -157,8 +157,8 @@ struct BlockContext {
     may_return: bool,
 }
 
-/// A block being checked.
-struct Frame {
+/// A block whose ops are being checked, and the position in it.
+struct BlockVisit {
     block: Block,
     /// The index of the next op in the block.
     next_op: usize,
@@ -172,18 +172,18 @@ impl<'a> Checker<'a> {
         let entry = self.body.block_of(self.function.region);
         self.check_entry(entry, debug).map_err(|message| self.entry_failure(message))?;
         let context = BlockContext { parent: None, nearest_non_if: None, may_return: true };
-        let mut stack = vec![Frame { block: entry, next_op: 0, context, op_to_finish: None }];
-        while let Some(frame) = stack.last_mut() {
-            let ops = &self.body.blocks[frame.block].ops;
-            if let Some(&op) = ops.get(frame.next_op) {
-                frame.next_op += 1;
-                let (is_last, context) = (frame.next_op == ops.len(), frame.context);
+        let mut stack = vec![BlockVisit { block: entry, next_op: 0, context, op_to_finish: None }];
+        while let Some(visit) = stack.last_mut() {
+            let ops = &self.body.blocks[visit.block].ops;
+            if let Some(&op) = ops.get(visit.next_op) {
+                visit.next_op += 1;
+                let (is_last, context) = (visit.next_op == ops.len(), visit.context);
                 self.check_op(op, is_last, context)?;
                 self.enter_regions(op, context, &mut stack)?;
                 continue;
             }
-            let op_to_finish = frame.op_to_finish;
-            self.check_terminator(frame.block)?;
+            let op_to_finish = visit.op_to_finish;
+            self.check_terminator(visit.block)?;
             stack.pop();
             if let Some(op) = op_to_finish {
                 self.finish_op(op)?;
@@ -241,7 +241,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Enters the regions of an op, or finishes an op without regions.
-    fn enter_regions(&mut self, op: ir::Op, context: BlockContext, stack: &mut Vec<Frame>) -> Result<(), Failure> {
+    fn enter_regions(&mut self, op: ir::Op, context: BlockContext, stack: &mut Vec<BlockVisit>) -> Result<(), Failure> {
         let kind = &self.body.ops[op].kind;
         let blocks: Vec<Block> =
             kind.regions().iter().flat_map(|region| self.body.regions[*region].blocks.iter().copied()).collect();
@@ -256,7 +256,7 @@ impl<'a> Checker<'a> {
         };
         let last = blocks.len() - 1;
         for (i, block) in blocks.into_iter().enumerate().rev() {
-            stack.push(Frame { block, next_op: 0, context: inner_context, op_to_finish: (i == last).then_some(op) });
+            stack.push(BlockVisit { block, next_op: 0, context: inner_context, op_to_finish: (i == last).then_some(op) });
         }
         Ok(())
     }
@@ -446,8 +446,8 @@ impl<'a> OpView<'_, 'a> {
         Ok(())
     }
 
-    /// The values of the operand or result with this name in NVIDIA's messages.
-    fn values_of(&self, name: &str) -> Values {
+    /// The values of the operand or result with this name in NVIDIA's messages; empty if an optional operand is absent.
+    fn values_named(&self, name: &str) -> Values {
         let info = self.node.kind.opcode().info();
         if let Some(index) = info.results.iter().position(|result| result.name == name) {
             let last = if info.results[index].variadic { self.node.results.len() } else { index + 1 };
@@ -468,7 +468,7 @@ impl<'a> OpView<'_, 'a> {
         out
     }
 
-    fn check_rule(&self, rule: &Rule) -> Check {
+    fn check_rule(&self, rule: &OpRule) -> Check {
         if rule.kind == RuleKind::Parent || self.node.kind.opcode() == Opcode::Constant {
             return Ok(());
         }
@@ -490,8 +490,8 @@ impl<'a> OpView<'_, 'a> {
     }
 
     /// Returns whether a rule of the op table holds for the op.
-    fn rule_holds(&self, rule: &Rule) -> bool {
-        let value_groups: SmallVec<[Values; 4]> = rule.names.iter().map(|name| self.values_of(name)).collect();
+    fn rule_holds(&self, rule: &OpRule) -> bool {
+        let value_groups: SmallVec<[Values; 4]> = rule.names.iter().map(|name| self.values_named(name)).collect();
         let first_values = || value_groups.iter().filter_map(|group| group.first());
         let shape = |value: &Value| self.ty(*value).tile().map(|(_, shape)| shape);
         let element_of = |value: &Value| self.ty(*value).tile().map(|(element, _)| element);

@@ -25,7 +25,7 @@ pub(super) fn check_attribute_ranges(op: &Op) -> Check {
     }
 }
 
-/// Checks the op's own rule.
+/// Checks the rule of a single op that the op table cannot express.
 pub(super) fn check_op(view: &OpView<'_, '_>, context: BlockContext) -> Check {
     use Rounding::{Approx, Full, NearestEven, NearestIntToZero, NegativeInf, PositiveInf, Zero};
     const IEEE: &[Rounding] = &[NearestEven, Zero, NegativeInf, PositiveInf];
@@ -161,7 +161,7 @@ fn check_rounding(mode: Rounding, allowed: &[Rounding]) -> Check {
     Err(format!("invalid rounding mode specified, expect one of [{}]", spellings.join(", ")))
 }
 
-/// Checks a modifier that only f32 supports.
+/// Checks a modifier that only f32 supports. `present` is whether the op has the modifier, and `name` its name in messages.
 fn check_only_f32(view: &OpView<'_, '_>, present: bool, name: &str) -> Check {
     let element = view.result_tile().0;
     if present && element != Element::Scalar(Scalar::F32) {
@@ -223,7 +223,7 @@ fn check_itof(view: &OpView<'_, '_>, mode: Rounding) -> Check {
     Ok(())
 }
 
-/// The width in bits as NVIDIA counts it: tf32 has 19 bits.
+/// The width of an element in bits as NVIDIA's verifier counts it: tf32 has 19 bits.
 fn bit_width(element: Element) -> u32 {
     if element == Element::Scalar(Scalar::TF32) { 19 } else { element.bits() }
 }
@@ -475,10 +475,11 @@ fn check_mma_shapes(view: &OpView<'_, '_>, lhs: Value, rhs: Value, acc: Value) -
     check_same_dim(" ", (rhs, column), (acc, column))
 }
 
-/// The name of an operand in messages, and its shape.
+/// The name of an operand in messages, and the shape of the operand.
 type NamedShape<'a> = (&'static str, &'a [i64]);
 
-/// Checks that two dimensions are equal. `lead` begins the message: some of NVIDIA's messages begin with a space.
+/// Checks that two dimensions of two shapes have equal extents. `lead` begins the message: some of NVIDIA's messages begin with a
+/// space.
 fn check_same_dim(
     lead: &str,
     ((name, shape), dim): (NamedShape<'_>, usize),

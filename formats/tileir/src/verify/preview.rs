@@ -29,7 +29,8 @@ fn signature<'a>(module: &'a Module, function: &Extern) -> (&'a [TypeId], &'a [T
     }
 }
 
-/// Returns the function's access to each argument. If an argument has no access attribute, returns the message of `missing` for it.
+/// Returns the function's access to each argument. The error is the message that `missing` returns for the index of an argument
+/// without an access attribute.
 fn argument_accesses(module: &Module, function: &Extern, missing: impl Fn(usize) -> String) -> Check<Vec<Access>> {
     let (inputs, _) = signature(module, function);
     let access_of = |i: usize| {
@@ -85,7 +86,7 @@ fn const_param_names(function: &Extern) -> BTreeSet<StringId> {
     function.const_params.iter().filter_map(name).collect()
 }
 
-/// Returns the first name in a type that is not a constant parameter.
+/// Returns the first name in a type that is not a constant parameter of the function; `None` if all names are.
 fn find_undeclared_name<'a>(module: &'a Module, id: TypeId, parameters: &BTreeSet<StringId>) -> Option<&'a str> {
     let ty = module.ty(id).preview()?;
     let (element, parts) = ty.element_and_attributes();

@@ -93,7 +93,7 @@ fn check_break(view: &OpView<'_, '_>, context: BlockContext, operands: &[Value])
     Ok(())
 }
 
-/// Returns the loop that a `continue` continues.
+/// Returns the loop whose next iteration a `continue` starts. The error is the message if no loop encloses it directly.
 fn loop_of_continue<'a>(view: &OpView<'_, 'a>, context: BlockContext) -> Check<&'a ir::OpNode<Op>> {
     let target_loop = context.nearest_non_if.map(|op| &view.checker.body.ops[op]);
     target_loop.filter(|node| matches!(node.kind, Op::Loop { .. } | Op::For { .. })).ok_or_else(|| {
@@ -121,7 +121,7 @@ pub(super) fn continue_type_error(view: &OpView<'_, '_>, context: BlockContext) 
     ))
 }
 
-/// Checks the ops that enclose a `return`, and that it has no operands.
+/// Checks that only ops which a `return` may leave enclose it, and that the `return` has no operands.
 fn check_return(view: &OpView<'_, '_>, context: BlockContext, operands: usize) -> Check {
     if !context.may_return {
         return Err("must be used within a cuda_tile.entry, or cuda_tile.if operation".into());

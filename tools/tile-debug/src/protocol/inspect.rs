@@ -26,9 +26,9 @@ impl Editor<'_> {
             "evaluate" => {
                 let text = request.arguments["expression"].as_str().unwrap_or_default();
                 let datum = expression::evaluate(text, scene)?;
-                let shown = values::describe(&datum, scene)?;
+                let value_text = values::describe(&datum, scene)?;
                 let mut response = self.variable_json("", datum, scene);
-                response["result"] = json!(shown);
+                response["result"] = json!(value_text);
                 Ok(response)
             }
             "dataBreakpointInfo" => self.data_breakpoint_info(request, scene),
@@ -50,13 +50,13 @@ impl Editor<'_> {
         self.expandable_objects.len()
     }
 
-    /// Returns the visible frames that the request selects, innermost first.
+    /// Returns the response to `stackTrace`: the visible frames that the request selects, innermost first.
     fn stack_trace(&mut self, request: &Request, scene: &Scene<'_>) -> Value {
         let op = self.debuggee.listing.op_text(scene.stop.row);
         let frames: Vec<Value> = match scene.frames() {
             [] => vec![json!({"id": 1, "name": op, "line": 0, "column": 0})],
             frames => {
-                let frame = |(depth, frame): (usize, &crate::call_stack::Frame)| json!({"id": depth + 1, "name": frame.function, "line": frame.line, "column": frame.column.max(1), "source": self.source_of(frame.file)});
+                let frame = |(depth, frame): (usize, &crate::call_stack::Frame)| json!({"id": depth + 1, "name": frame.function, "line": frame.line, "column": frame.column.max(1), "source": self.source_json(frame.file)});
                 frames.iter().rev().enumerate().map(frame).collect()
             }
         };
@@ -67,9 +67,9 @@ impl Editor<'_> {
         json!({"stackFrames": requested_frames, "totalFrames": total})
     }
 
-    /// Returns the protocol's source object. It has a path if the file exists, else a reference with which the editor requests the
-    /// text.
-    fn source_of(&self, file: usize) -> Value {
+    /// Returns the protocol's source object of a file. The object has a path if the file exists. Otherwise it has a reference with
+    /// which the editor requests the text.
+    fn source_json(&self, file: usize) -> Value {
         let source_file = &self.debuggee.files[file];
         match &source_file.path_and_lines {
             Some((path, _)) if path.is_file() => {
@@ -122,7 +122,7 @@ impl Editor<'_> {
                 if filter != "named" {
                     let indices = (start..expression::first_extent(&datum).unwrap_or(0)).take(count.min(MAX_CHILDREN));
                     for index in indices {
-                        let part = expression::index_first_dim(&datum, index as i64)?;
+                        let part = expression::element_or_slice_at(&datum, index as i64)?;
                         children.push(self.variable_json(&format!("[{index}]"), part, scene));
                     }
                 }
@@ -133,7 +133,7 @@ impl Editor<'_> {
         Ok(json!({"variables": variables}))
     }
 
-    /// Returns the protocol's variable object. A client can expand a variable that has elements.
+    /// Returns the protocol's variable object of a value. An editor can expand a variable that has elements.
     fn variable_json(&mut self, name: &str, datum: Datum, scene: &Scene<'_>) -> Value {
         let (ty, shown) = match &datum {
             Datum::Tile(tile) => values::type_and_elements(tile, scene),
@@ -173,13 +173,20 @@ impl Editor<'_> {
                 breakpoints.push(json!({"verified": false, "line": line, "message": "no op comes from this line or one after it"}));
                 continue;
             };
-            breakpoints.push(self.set_breakpoint(requested, number, line, None, control));
+            breakpoints.push(self.add_requested_breakpoint(requested, number, line, None, control));
         }
         Ok(json!({"breakpoints": breakpoints}))
     }
 
-    /// Adds a breakpoint with the conditions of the request, and returns its response.
-    fn set_breakpoint(&self, requested: &Value, file: usize, line: u32, function: Option<&str>, control: &mut Control) -> Value {
+    /// Adds a breakpoint on a line with the conditions of the request, and returns the protocol's breakpoint object.
+    fn add_requested_breakpoint(
+        &self,
+        requested: &Value,
+        file: usize,
+        line: u32,
+        function: Option<&str>,
+        control: &mut Control,
+    ) -> Value {
         let text = |name: &str| requested[name].as_str().filter(|text| !text.is_empty()).map(str::to_string);
         let first_hit = text("hitCondition").map_or(Ok(1), |first_hit| first_hit.trim_start_matches(['>', '=', ' ']).parse());
         let breakpoint = control.add_breakpoint(&self.debuggee.files[file].name, line);
@@ -193,14 +200,14 @@ impl Editor<'_> {
         response
     }
 
-    /// Sets breakpoints at the first lines of functions. They replace the breakpoints of the previous request.
+    /// Sets breakpoints at the first lines of functions. They replace the function breakpoints of the previous request.
     pub(super) fn set_function_breakpoints(&mut self, request: &Request, control: &mut Control) -> Result<Value, String> {
         control.breakpoints.retain(|breakpoint| breakpoint.function.is_none());
         let mut breakpoints = Vec::new();
         for requested in request.arguments["breakpoints"].as_array().into_iter().flatten() {
             let name = requested["name"].as_str().unwrap_or_default();
             breakpoints.push(match self.debuggee.line_of_function(name) {
-                Some((file, line)) => self.set_breakpoint(requested, file, line, Some(name), control),
+                Some((file, line)) => self.add_requested_breakpoint(requested, file, line, Some(name), control),
                 None => json!({"verified": false, "message": format!("no op comes from a function '{name}'")}),
             });
         }
@@ -222,7 +229,7 @@ impl Editor<'_> {
         })
     }
 
-    /// Sets the watched expressions. They replace those of the previous request. An expression that was already watched keeps its
+    /// Sets the watches. They replace the watches of the previous request. An expression that was already watched keeps its last
     /// values.
     pub(super) fn set_data_breakpoints(
         &mut self,

@@ -42,7 +42,7 @@ struct Arguments {
     stop_at_end: bool,
 }
 
-// Parses the options that the launch request has as text. A doc comment would become the text of `--help`.
+// Parses the command-line arguments in the field `args` of the launch request. A doc comment would become the text of `--help`.
 #[derive(Parser)]
 struct CommandLine {
     #[command(flatten)]
@@ -110,7 +110,8 @@ fn capabilities() -> Value {
     })
 }
 
-/// Debugs one program until the editor disconnects. If it fails, the caller sends the error as the response to the launch request.
+/// Debugs one program until the editor disconnects. If this function returns an error, the caller sends it as the response to the
+/// launch request.
 fn debug(session: &mut Session, wire: &mut Wire, requests: &Receiver<Request>, request: &Request) -> Result<()> {
     let arguments: Arguments = serde_json::from_value(request.arguments.clone())
         .map_err(|error| Diagnostic::usage("DBG005", format!("the arguments of '{}': {error}", request.command)))?;
@@ -140,8 +141,8 @@ fn debug(session: &mut Session, wire: &mut Wire, requests: &Receiver<Request>, r
     })
 }
 
-/// An object that an editor can expand. Its `variablesReference` in the protocol is its index in [`Editor::expandable_objects`]
-/// plus one.
+/// An object whose children an editor can request. Its `variablesReference` in the protocol is its index in
+/// [`Editor::expandable_objects`] plus one.
 enum ExpandableObject {
     /// The source variables.
     Variables,
@@ -171,7 +172,8 @@ struct Editor<'a> {
 }
 
 impl Editor<'_> {
-    /// Handles requests, such as breakpoints, until the configuration is done. Returns false if the editor disconnects.
+    /// Handles configuration requests, such as for breakpoints, until the request `configurationDone`. Returns false if the editor
+    /// disconnects.
     fn configure(&mut self, control: &mut Control) -> bool {
         loop {
             let Ok(request) = self.requests.recv() else { return false };
@@ -191,7 +193,7 @@ impl Editor<'_> {
 
     /// Answers a request that does not resume the kernel.
     fn answer_query(&mut self, request: &Request, control: &mut Control, scene: Option<&Scene<'_>>) {
-        let answer = match request.command.as_str() {
+        let response = match request.command.as_str() {
             "setBreakpoints" => self.set_breakpoints(request, control),
             "setFunctionBreakpoints" => self.set_function_breakpoints(request, control),
             "setDataBreakpoints" => self.set_data_breakpoints(request, control, scene),
@@ -213,13 +215,13 @@ impl Editor<'_> {
                 None => Err(format!("'{command}' requires a stopped kernel")),
             },
         };
-        match answer {
+        match response {
             Ok(body) => self.wire.respond(request, body),
             Err(message) => self.wire.respond_error(request, &message),
         }
     }
 
-    /// Returns the name under which the editor shows a tile block. `block` is its linear index.
+    /// Returns the name under which the editor shows the tile block with the linear index `block`.
     fn block_name(&self, block: u64) -> String {
         let [x, y, _] = self.debuggee.call.grid.map(u64::from);
         format!("tile block [{}, {}, {}]", block % x, block / x % y, block / x / y)
@@ -263,7 +265,8 @@ impl Editor<'_> {
         Some(resume)
     }
 
-    /// Executes the console commands that are not expressions: `block` and `goto`.
+    /// Executes a console command that is not an expression: `block` or `goto`. Returns how the kernel resumes; `None` for an
+    /// expression or a wrong argument.
     fn console_command(&mut self, request: &Request, control: &mut Control) -> Option<Resume> {
         let text = request.arguments["expression"].as_str().unwrap_or_default().trim();
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));

@@ -1,12 +1,12 @@
 //! A stand-in for the CUDA driver's library, for tests without a GPU. Its device memory is host memory, and each launch adds two
 //! arrays.
 //!
-//! The library checks that the program creates each object before it uses the object, and does not use the object after its
-//! release. It also checks that copies stay within their allocations, and that a launch has the CTA size and the parameters of the
-//! test kernel.
+//! The library checks that `tile-launch` creates each driver object before it uses the object, and does not use an object after its
+//! release. The library also checks that copies stay within their allocations, and that a launch has the CTA size and the
+//! parameters of the test kernel.
 //!
 //! The library writes a line per call to the file that the environment variable `STAND_IN_LOG` names. An invalid call returns an
-//! error, and its line contains `WRONG`. All calls of the function that `STAND_IN_FAIL` names fail.
+//! error, and the line of the call contains `WRONG`. All calls of the function that `STAND_IN_FAIL` names fail.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -38,16 +38,16 @@ struct State {
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
-/// Executes a call if the state of the driver allows it, and logs the call. Returns its status code.
-fn execute_and_log(name: &str, arguments: String, implementation: impl FnOnce(&mut State) -> Result<String, c_int>) -> c_int {
+/// Executes a call if the state of the driver allows the call, and logs the call. Returns the status code of the call.
+fn execute_and_log(name: &str, arguments: String, execute_call: impl FnOnce(&mut State) -> Result<String, c_int>) -> c_int {
     let mut guard = STATE.lock().unwrap();
     let state = guard.get_or_insert_with(|| State { next_handle: 0x7000_0000_0000, ..State::default() });
     let result = match name {
         _ if std::env::var("STAND_IN_FAIL").is_ok_and(|failing| failing == name) => Err(INVALID_VALUE),
-        "cuInit" | "cuGetErrorName" | "cuGetErrorString" | "cuDriverGetVersion" => implementation(state),
+        "cuInit" | "cuGetErrorName" | "cuGetErrorString" | "cuDriverGetVersion" => execute_call(state),
         _ if !state.initialised => Err(NOT_INITIALIZED),
         _ if !name.starts_with("cuDevice") && !name.starts_with("cuCtxSet") && !state.context_is_current => Err(INVALID_CONTEXT),
-        _ => implementation(state),
+        _ => execute_call(state),
     };
     let line = match &result {
         Ok(output) if output.is_empty() => format!("{name}({arguments})\n"),
@@ -67,7 +67,7 @@ impl State {
         self.next_handle += 0x100_0000;
         self.next_handle
     }
-    /// Returns `size` bytes from an address, or an error if they are not within one allocation.
+    /// Returns the `size` bytes at an address, or an error if these bytes are not within one allocation.
     fn bytes_at(&mut self, address: u64, size: usize) -> Result<&mut [u8], c_int> {
         let (start, bytes) = self.memory.range_mut(..=address).next_back().ok_or(INVALID_VALUE)?;
         let at = (address - start) as usize;
@@ -251,8 +251,8 @@ pub extern "C" fn cuMemsetD8_v2(address: u64, value: u8, size: usize) -> c_int {
     })
 }
 
-/// Executes the kernel of the tests, `c = a + b`. Its parameters are, for each of the three arrays, a pointer, an extent and a
-/// stride.
+/// Executes the kernel of the tests, `c = a + b`. The kernel has nine parameters: a pointer, an extent and a stride for each of the
+/// three arrays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuLaunchKernel(
     function: *mut c_void,
@@ -287,8 +287,8 @@ pub unsafe extern "C" fn cuLaunchKernel(
         };
         let (a, b) = (read_array(state, 0)?, read_array(state, 3)?);
         let out = state.bytes_at(pointer_param(6), size)?;
-        for (place, (a, b)) in out.chunks_exact_mut(4).zip(a.iter().zip(&b)) {
-            place.copy_from_slice(&(a + b).to_le_bytes());
+        for (out_element, (a, b)) in out.chunks_exact_mut(4).zip(a.iter().zip(&b)) {
+            out_element.copy_from_slice(&(a + b).to_le_bytes());
         }
         state.launch_count += 1;
         Ok(format!("{count} elements"))

@@ -50,7 +50,7 @@ impl<'c> Emitter<'c, '_> {
         if !first_fragments::is_prefetched(self.function, block) {
             return None;
         }
-        let plan = first_fragments::prefetch_of(self.function, block).expect("the verifier checks that waits can be early");
+        let plan = first_fragments::fragment_prefetch(self.function, block).expect("the verifier checks that waits can be early");
         let args = self.function.body.blocks[block].args.clone();
         Some(PrefetchedIterations {
             plan,

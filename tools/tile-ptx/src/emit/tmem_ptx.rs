@@ -516,7 +516,7 @@ impl MmaOperandStart<'_> {
     /// The offset of the operand's part at a row of A or a column of B, and at a K step: in descriptor units, or in TMEM columns.
     fn offset(&self, row_or_column: u32, step: u32, k_extent: u32) -> u32 {
         match &self.memory {
-            OperandMemory::Shared(matrix) => matrix.start(row_or_column, step) >> DESCRIPTOR_UNIT_BITS,
+            OperandMemory::Shared(matrix) => matrix.element_offset(row_or_column, step) >> DESCRIPTOR_UNIT_BITS,
             OperandMemory::Tensor(info) => column_of(info, row_or_column * k_extent + step),
         }
     }

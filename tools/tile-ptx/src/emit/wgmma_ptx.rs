@@ -47,14 +47,14 @@ impl<'c> Emitter<'c, '_> {
         let (a, left_words, lhs_elem) = match lhs {
             MmaOperand::Memory { buffer, transposed, .. } => {
                 let a = self.shared_operand(*buffer, Operand::A, *transposed, |matrix| {
-                    layout.warp[2..].iter().map(|basis| matrix.start(row_of(&strides, *basis), 0)).collect()
+                    layout.warp[2..].iter().map(|basis| matrix.element_offset(row_of(&strides, *basis), 0)).collect()
                 });
                 (Some(a), Vec::new(), buffers[*buffer].elem)
             }
             MmaOperand::Registers(value) => (None, self.ir.pack_words(self.registers_of(*value)), self.elem(*value)),
         };
         let b = self.shared_operand(*right_buffer, Operand::B, *right_transposed, |matrix| {
-            layout.warp[2..].iter().map(|basis| matrix.start(column_of(&strides, *basis), 0)).collect()
+            layout.warp[2..].iter().map(|basis| matrix.element_offset(column_of(&strides, *basis), 0)).collect()
         });
         let elem = self.elem(*acc);
         let zero_init = zero_init.map(|zero_init| self.scalar_value(zero_init).into_int_value());
@@ -79,7 +79,9 @@ impl<'c> Emitter<'c, '_> {
                 let first_element = xor_of_bases(&layout.register, first as u32);
                 let (row, column) = (row_of(&strides, first_element), column_of(&strides, first_element));
                 let left_operand = match &a {
-                    Some(a) => LeftOperand::SharedOperand { offset: a.matrix.start(row, step), transposed: !a.matrix.along_depth },
+                    Some(a) => {
+                        LeftOperand::SharedOperand { offset: a.matrix.element_offset(row, step), transposed: !a.matrix.along_depth }
+                    }
                     None => LeftOperand::Words(
                         (row / INSTRUCTION_ROWS * k_extent + step) as usize / atom.k as usize * LEFT_WORDS_PER_INSTRUCTION,
                     ),
@@ -89,7 +91,7 @@ impl<'c> Emitter<'c, '_> {
                 sequence.append_mma(
                     [first / elements_per_word, accumulators_per_instruction / elements_per_word],
                     left_operand,
-                    b.matrix.start(column, step),
+                    b.matrix.element_offset(column, step),
                     !b.matrix.along_depth,
                     accumulates,
                 );

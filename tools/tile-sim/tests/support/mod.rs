@@ -98,17 +98,17 @@ pub(crate) fn run(ptx: &str, options: &[&str]) -> Outcome {
     Case { ptx, grid: [1, 1, 1], buffer: counting_words(256), options: &options, files: &[] }.run()
 }
 
-/// Checks that `tile-sim` runs the program without error. Replaces `good` by `bad` in the program, and checks that the run fails
-/// with the fault `code`. If the interleaving of the warps decides which fault occurs, `code` lists several codes, separated by
-/// `|`.
+/// Checks that `tile-sim` runs the program `ptx` without error. Replaces `good` by `bad` in the program, and checks that the
+/// changed program fails with the fault `code`. If the interleaving of the warps decides which fault occurs, `code` lists several
+/// codes, separated by `|`. Returns the outcome of the changed program.
 pub(crate) fn check_rule(code: &str, ptx: &str, good: &str, bad: &str, options: &[&str]) -> Outcome {
     let correct = run(ptx, options);
     assert_eq!(correct.code, 0, "the correct program for {code}: {}", correct.errors);
     assert!(ptx.contains(good), "'{good}' is not in the program");
     let broken = run(&ptx.replacen(good, bad, 1), options);
     assert_eq!(broken.code, 1, "{code}: {}", broken.errors);
-    let found = code.split('|').any(|code| broken.errors.contains(&format!("[{code}]")));
-    assert!(found, "{code}: {}", broken.errors);
+    let is_reported = code.split('|').any(|code| broken.errors.contains(&format!("[{code}]")));
+    assert!(is_reported, "{code}: {}", broken.errors);
     broken
 }
 

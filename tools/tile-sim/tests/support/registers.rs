@@ -68,7 +68,7 @@ impl Registers {
     pub(crate) fn new(per_lane: usize) -> Registers {
         Registers { per_lane, words: vec![0; 32 * per_lane] }
     }
-    /// Sets element `index` of a fragment whose first register is `first`.
+    /// Sets element `index` of the fragment of a lane. The fragment starts at register `first`, and an element has `bits` bits.
     pub(crate) fn set(&mut self, lane: usize, first: usize, index: usize, bits: usize, value: u64) {
         let at = index * bits;
         let word = lane * self.per_lane + first + at / 32;
@@ -77,7 +77,8 @@ impl Registers {
             self.words[word + 1] |= (value >> 32) as u32;
         }
     }
-    /// Returns element `index` of a fragment that starts at the first register of a lane.
+    /// Returns element `index` of the fragment of a lane. The fragment starts at the first of the `per_lane` registers of the lane,
+    /// and an element has `bits` bits.
     pub(crate) fn get(words: &[u32], per_lane: usize, lane: usize, index: usize, bits: usize) -> u64 {
         let word = lane * per_lane + index * bits / 32;
         match bits {
@@ -87,10 +88,12 @@ impl Registers {
     }
 }
 
+/// Returns words as little-endian bytes.
 pub(crate) fn bytes_of(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
+/// Returns bytes as little-endian words of 32 bits.
 pub(crate) fn words_of(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]])).collect()
 }

@@ -9,20 +9,21 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The fewest issue cycles per iteration of a reported loop. Shorter loops are spin loops that wait for a barrier.
-const MIN_LOOP_CYCLES: u64 = 16;
+/// The fewest stall cycles per iteration of a loop in the report. The report omits shorter loops: they are spin loops that wait for
+/// a barrier.
+const MIN_LOOP_STALL_CYCLES: u64 = 16;
 
 /// Statistics of the machine code of one kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct InstructionStatistics {
     instructions: u64,
-    /// Stall cycles of all instructions: the cycles that a warp takes to issue each instruction once.
-    stalls: u64,
+    /// The sum of the stall cycles of all instructions: the cycles that a warp takes to issue each instruction once.
+    stall_cycles: u64,
     /// Number of spill instructions: LDL reloads a register, STL stores one.
     spill_loads: u64,
     spill_stores: u64,
     /// Number of instructions of each kind in `KINDS`.
-    kinds: BTreeMap<&'static str, u64>,
+    instructions_by_kind: BTreeMap<&'static str, u64>,
     loops: Vec<Loop>,
 }
 
@@ -32,10 +33,10 @@ struct Loop {
     first: u64,
     last: u64,
     instructions: u64,
-    stalls: u64,
+    stall_cycles: u64,
     /// Number of instructions that wait for a scoreboard.
-    waits: u64,
-    kinds: BTreeMap<&'static str, u64>,
+    scoreboard_waits: u64,
+    instructions_by_kind: BTreeMap<&'static str, u64>,
 }
 
 /// A machine instruction in the output of nvdisasm.
@@ -43,14 +44,14 @@ struct Instruction {
     address: u64,
     opcode: String,
     /// Whether the instruction executes under a predicate, such as `@P0`.
-    guarded: bool,
-    /// The label of a branch target.
+    is_predicated: bool,
+    /// The label of the branch target; `None` if the instruction has no label as operand.
     target: Option<String>,
     stall_cycles: u64,
     waits_for_scoreboard: bool,
 }
 
-/// A kernel of the listing.
+/// A kernel in the output of nvdisasm.
 #[derive(Default)]
 struct Kernel {
     name: String,
@@ -63,35 +64,35 @@ impl Kernel {
     /// Computes the statistics of the kernel, and returns them with its name.
     fn into_statistics(self) -> (String, InstructionStatistics) {
         let Kernel { name, instructions, labels } = self;
-        let mut listing = InstructionStatistics { instructions: instructions.len() as u64, ..InstructionStatistics::default() };
+        let mut statistics = InstructionStatistics { instructions: instructions.len() as u64, ..InstructionStatistics::default() };
         for instruction in &instructions {
-            listing.stalls += instruction.stall_cycles;
-            *listing.kinds.entry(instruction_kind(&instruction.opcode)).or_default() += 1;
-            listing.spill_loads += u64::from(instruction.opcode.starts_with("LDL"));
-            listing.spill_stores += u64::from(instruction.opcode.starts_with("STL"));
+            statistics.stall_cycles += instruction.stall_cycles;
+            *statistics.instructions_by_kind.entry(instruction_kind(&instruction.opcode)).or_default() += 1;
+            statistics.spill_loads += u64::from(instruction.opcode.starts_with("LDL"));
+            statistics.spill_stores += u64::from(instruction.opcode.starts_with("STL"));
             let Some(&first) = instruction.target.as_ref().and_then(|label| labels.get(label)) else { continue };
             if first > instruction.address || !instruction.opcode.starts_with("BRA") {
                 continue;
             }
             let body = || instructions.iter().filter(|other| (first..=instruction.address).contains(&other.address));
-            // ptxas places the retry code of waits after the final `EXIT`. Its branch back into the main code does not form a loop of
-            // the kernel.
-            if body().any(|other| other.opcode == "EXIT" && !other.guarded) {
+            // ptxas places the retry code of waits after the final `EXIT`. The branch of this code back into the main code does not
+            // form a loop of the kernel.
+            if body().any(|other| other.opcode == "EXIT" && !other.is_predicated) {
                 continue;
             }
             let mut natural_loop = Loop { first, last: instruction.address, ..Loop::default() };
             for other in body() {
                 natural_loop.instructions += 1;
-                natural_loop.stalls += other.stall_cycles;
-                natural_loop.waits += u64::from(other.waits_for_scoreboard);
-                *natural_loop.kinds.entry(instruction_kind(&other.opcode)).or_default() += 1;
+                natural_loop.stall_cycles += other.stall_cycles;
+                natural_loop.scoreboard_waits += u64::from(other.waits_for_scoreboard);
+                *natural_loop.instructions_by_kind.entry(instruction_kind(&other.opcode)).or_default() += 1;
             }
-            if natural_loop.stalls >= MIN_LOOP_CYCLES {
-                listing.loops.push(natural_loop);
+            if natural_loop.stall_cycles >= MIN_LOOP_STALL_CYCLES {
+                statistics.loops.push(natural_loop);
             }
         }
-        listing.loops.sort_by_key(|l| (l.first, l.last));
-        (name, listing)
+        statistics.loops.sort_by_key(|l| (l.first, l.last));
+        (name, statistics)
     }
 }
 
@@ -112,20 +113,20 @@ pub(crate) fn parse(text: &str) -> Vec<(String, InstructionStatistics)> {
             labels.push(label.into());
             continue;
         }
-        let (Some(kernel), Some((address, body))) = (&mut kernel, split_address(line)) else { continue };
+        let (Some(kernel), Some((address, body))) = (&mut kernel, parse_address_prefix(line)) else { continue };
         // The second half of the encoding is on the next line.
-        let Some(control) = lines.peek().and_then(|next| parse_encoding(next)) else { continue };
+        let Some(control) = lines.peek().and_then(|next| parse_second_half(next)) else { continue };
         lines.next();
         let code = body.split(';').next().unwrap_or(body);
         let mut words = code.split_whitespace().skip_while(|word| word.starts_with('@') || *word == "{");
         let opcode = words.next().unwrap_or_default().to_string();
         let target = code.split_once("`(").and_then(|(_, rest)| rest.split_once(')')).map(|(label, _)| label.to_string());
         kernel.labels.extend(labels.drain(..).map(|label| (label, address)));
-        let guarded = code.trim_start().starts_with('@');
+        let is_predicated = code.trim_start().starts_with('@');
         kernel.instructions.push(Instruction {
             address,
             opcode,
-            guarded,
+            is_predicated,
             target,
             stall_cycles: control >> 41 & 15,
             waits_for_scoreboard: control >> 52 & 63 != 0,
@@ -135,19 +136,20 @@ pub(crate) fn parse(text: &str) -> Vec<(String, InstructionStatistics)> {
     listings
 }
 
-/// Splits `/*0040*/ IADD3 R5, RZ, -R0, RZ ; /* 0x80000000ff057210 */` into the address and the remainder.
-fn split_address(line: &str) -> Option<(u64, &str)> {
+/// Splits `/*0040*/ IADD3 R5, RZ, -R0, RZ ; /* 0x80000000ff057210 */` into the address and the remainder. Returns `None` for a line
+/// without an address.
+fn parse_address_prefix(line: &str) -> Option<(u64, &str)> {
     let (address, body) = line.strip_prefix("/*")?.split_once("*/")?;
     Some((u64::from_str_radix(address.trim(), 16).ok()?, body.trim()))
 }
 
-/// Parses a line that contains only the second half of an encoding.
-fn parse_encoding(line: &str) -> Option<u64> {
+/// Parses a line that contains only the second half of an encoding. Returns `None` for other lines.
+fn parse_second_half(line: &str) -> Option<u64> {
     let number = line.trim().strip_prefix("/*")?.strip_suffix("*/")?.trim();
     u64::from_str_radix(number.strip_prefix("0x")?, 16).ok()
 }
 
-/// The instruction kinds, each with the prefixes of its opcodes. The first kind with a matching prefix counts.
+/// The instruction instructions_by_kind, each with the prefixes of its opcodes. The first kind with a matching prefix counts.
 const KINDS: [(&str, &[&str]); 10] = [
     ("local memory", &["LDL", "STL"]),
     (
@@ -169,8 +171,8 @@ const KINDS: [(&str, &[&str]); 10] = [
 
 /// Returns the kind under which the statistics count an opcode.
 fn instruction_kind(opcode: &str) -> &'static str {
-    let fits = |words: &[&str]| words.iter().any(|word| opcode.starts_with(word));
-    KINDS.iter().find(|(_, words)| fits(words)).map_or("integers, logic and moves", |(name, _)| name)
+    let matches_any_prefix = |words: &[&str]| words.iter().any(|word| opcode.starts_with(word));
+    KINDS.iter().find(|(_, words)| matches_any_prefix(words)).map_or("integers, logic and moves", |(name, _)| name)
 }
 
 impl InstructionStatistics {
@@ -179,14 +181,14 @@ impl InstructionStatistics {
         u32::try_from(self.spill_loads + self.spill_stores).unwrap_or(u32::MAX)
     }
 
-    /// Appends the text of the report on one kernel.
+    /// Appends the statistics of one kernel to `text`.
     pub(crate) fn write_text(&self, text: &mut String) -> std::fmt::Result {
         writeln!(
             text,
             "  {} instructions, {} cycles to issue each once: {}",
             self.instructions,
-            self.stalls,
-            format_counts(&self.kinds)
+            self.stall_cycles,
+            format_counts(&self.instructions_by_kind)
         )?;
         if self.spill_loads + self.spill_stores > 0 {
             writeln!(text, "  spilled registers: {} loads, {} stores", self.spill_loads, self.spill_stores)?;
@@ -198,9 +200,9 @@ impl InstructionStatistics {
                 l.first,
                 l.last,
                 l.instructions,
-                l.stalls,
-                l.waits,
-                format_counts(&l.kinds)
+                l.stall_cycles,
+                l.scoreboard_waits,
+                format_counts(&l.instructions_by_kind)
             )?;
         }
         Ok(())
@@ -208,8 +210,8 @@ impl InstructionStatistics {
 }
 
 /// Formats the number of instructions of each kind, largest number first, such as `12 floats, 3 branches`.
-fn format_counts(kinds: &BTreeMap<&'static str, u64>) -> String {
-    let mut list: Vec<(&str, u64)> = kinds.iter().map(|(name, count)| (*name, *count)).collect();
+fn format_counts(instructions_by_kind: &BTreeMap<&'static str, u64>) -> String {
+    let mut list: Vec<(&str, u64)> = instructions_by_kind.iter().map(|(name, count)| (*name, *count)).collect();
     list.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
     list.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
 }
@@ -243,20 +245,28 @@ mod tests {
 
     #[test]
     fn stalls_of_a_loop_are_the_sum_over_its_instructions() {
-        let [(name, listing)] = &parse(TEXT)[..] else { panic!("one kernel") };
-        assert_eq!((name.as_str(), listing.instructions, listing.spill_loads, listing.spill_stores), ("k", 8, 1, 0));
-        let [natural_loop] = &listing.loops[..] else { panic!("the spin loop at the end must not count: {:?}", listing.loops) };
+        let [(name, statistics)] = &parse(TEXT)[..] else { panic!("one kernel") };
+        assert_eq!((name.as_str(), statistics.instructions, statistics.spill_loads, statistics.spill_stores), ("k", 8, 1, 0));
+        let [natural_loop] = &statistics.loops[..] else {
+            panic!("the spin loop at the end must not count: {:?}", statistics.loops)
+        };
         assert_eq!(
-            (natural_loop.first, natural_loop.last, natural_loop.instructions, natural_loop.stalls, natural_loop.waits),
+            (
+                natural_loop.first,
+                natural_loop.last,
+                natural_loop.instructions,
+                natural_loop.stall_cycles,
+                natural_loop.scoreboard_waits
+            ),
             (0x10, 0x40, 4, 21, 1)
         );
-        assert_eq!(natural_loop.kinds, BTreeMap::from([("branches", 1), ("floats", 2), ("local memory", 1)]));
+        assert_eq!(natural_loop.instructions_by_kind, BTreeMap::from([("branches", 1), ("floats", 2), ("local memory", 1)]));
     }
 
     #[test]
-    fn malformed_text_has_no_instructions() {
+    fn instructions_without_second_half_are_ignored() {
         for text in ["", "/*", "/*zz*/ A ;", ".text.:\n/*0*/", "a:\n/*10*/ B ; /* 0x1 */"] {
-            assert!(parse(text).iter().all(|(_, listing)| listing.instructions == 0), "{text}");
+            assert!(parse(text).iter().all(|(_, statistics)| statistics.instructions == 0), "{text}");
         }
     }
 }

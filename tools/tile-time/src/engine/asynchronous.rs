@@ -6,7 +6,7 @@ use simulator::Event;
 use simulator::program::{Op, Tcgen05CopyShape, WgmmaA};
 
 impl Run<'_> {
-    /// Executes a `cp.async` or bulk-copy instruction, or the commit or the arrival of such copies.
+    /// Executes a `cp.async` or bulk-copy instruction, or an instruction that commits copies or makes copies signal an mbarrier.
     pub(super) fn execute_copy(&mut self, index: usize, events: &[Event], op: &Op) {
         let (now, machine) = (self.now, self.setup.machine);
         let cta = self.warps[index].cta;
@@ -19,7 +19,7 @@ impl Run<'_> {
                 for event in events {
                     match *event {
                         Event::Shared { wavefronts, .. } => {
-                            let port = &mut self.sms[sm].port;
+                            let port = &mut self.sms[sm].smem_port_busy_until;
                             let start = port.max(now);
                             *port = start + f64::from(wavefronts);
                             self.statistics.add_engine_cycles(Engine::Port, wavefronts.into());
@@ -27,8 +27,8 @@ impl Run<'_> {
                         Event::Global { first, count, .. } => {
                             let lines = &stream.lines[first as usize..(first + count) as usize];
                             let memory = &mut self.sms[sm].memory;
-                            let start = memory.tags.max(now);
-                            memory.tags = start + f64::from(count);
+                            let start = memory.tags_busy_until.max(now);
+                            memory.tags_busy_until = start + f64::from(count);
                             let masks = &stream.sector_masks[first as usize..(first + count) as usize];
                             let bytes = SECTOR_BYTES * f64::from(masks.iter().map(|mask| mask.count_ones()).sum::<u32>());
                             let dram_bytes = memory.count_dram_bytes(lines, masks, cluster_salt);
@@ -73,8 +73,8 @@ impl Run<'_> {
         let copy = &machine.copy;
         let row_cycles = if tensor { f64::from(rows) * copy.tma_row } else { 0.0 };
         let transfer_cycles = row_cycles.max(f64::from(bytes) / copy.tma_bytes);
-        let start = self.sms[sm].tma.max(now);
-        self.sms[sm].tma = start + transfer_cycles;
+        let start = self.sms[sm].tma_busy_until.max(now);
+        self.sms[sm].tma_busy_until = start + transfer_cycles;
         // Each active lane issues its own copy. The issue interval delays only this warp: TMA accepts the copies of other warps.
         let warp = &mut self.warps[index];
         warp.next_bulk_copy = warp.next_bulk_copy.max(now) + copy.tma_issue;
@@ -111,7 +111,7 @@ impl Run<'_> {
         let (now, machine) = (self.now, self.setup.machine);
         let cta = self.warps[index].cta;
         let sm = self.ctas[cta].sm;
-        // SM sub-partition of the warp.
+        // Index of the SM sub-partition that runs the warp.
         let smsp = self.warps[index].index % 4;
         let tcgen05 = &machine.tcgen05;
         let pc = self.current_pc(index);
@@ -128,8 +128,8 @@ impl Run<'_> {
                 *unit = start + cycles;
                 self.statistics.add_unit_cycles(crate::cost::Unit::Tensor, cycles);
                 self.warps[index].mmas.add(start + cycles + wgmma.drain, start + cycles);
-                // All four warps of the group record the MMA; count its operand reads once. In wavefronts of 128 bytes, A has 64
-                // rows of 32 bytes (16 wavefronts), and B has `n` rows of 32 bytes (`n / 4` wavefronts).
+                // All four warps of the group record the MMA, so count its operand reads once. Operands are read in wavefronts of
+                // 128 bytes. A has 64 rows of 32 bytes (16 wavefronts), and B has `n` rows of 32 bytes (`n / 4` wavefronts).
                 if smsp == 0 {
                     self.statistics
                         .add_engine_cycles(Engine::Operands, if matches!(op.a, WgmmaA::Shared(_)) { 16.0 } else { 0.0 } + n * 0.25);
@@ -157,13 +157,13 @@ impl Run<'_> {
                         }
                         (false, ..) => (column_cycles, tcgen05.commit_half),
                     };
-                    let start = self.sms[sm].tensor.max(now);
+                    let start = self.sms[sm].tensor_busy_until.max(now);
                     let mma_sms = if op.cta_pair { sm..=(sm + 1).min(self.sms.len() - 1) } else { sm..=sm };
                     for sm in mma_sms {
-                        self.sms[sm].tensor = start + cycles;
+                        self.sms[sm].tensor_busy_until = start + cycles;
                         self.statistics.add_engine_cycles(Engine::Tensor, cycles);
                     }
-                    (self.ctas[cta].tensor_end, self.ctas[cta].tensor_commit) = (start + cycles, commit);
+                    (self.ctas[cta].tensor_end, self.ctas[cta].commit_latency) = (start + cycles, commit);
                     self.record_span(Engine::Tensor, cta, start, start + cycles, pc);
                 }
             }
@@ -175,13 +175,13 @@ impl Run<'_> {
                     Tcgen05CopyShape::S64x128Warps02_13 | Tcgen05CopyShape::S64x128Warps01_23 => 1024.0,
                 };
                 let cycles = tcgen05.copy * bytes / 4096.0;
-                let unit = &mut self.sms[sm].tensor;
+                let unit = &mut self.sms[sm].tensor_busy_until;
                 *unit = unit.max(now) + cycles;
                 self.ctas[cta].tensor_end = *unit;
             }
             Op::Tcgen05Commit { .. } => {
                 let stream = self.warps[index].stream;
-                let done = (self.ctas[cta].tensor_end + self.ctas[cta].tensor_commit - machine.sync.wake).max(now);
+                let done = (self.ctas[cta].tensor_end + self.ctas[cta].commit_latency - machine.sync.wake).max(now);
                 for event in events {
                     let Event::Commit { bars } = *event else { continue };
                     for &(rank, address) in &stream.bars[bars.0 as usize..bars.1 as usize] {
@@ -191,9 +191,9 @@ impl Run<'_> {
                 }
             }
             Op::TmemLoad { dst: slots, .. } | Op::TmemStore { src: slots, .. } => {
-                // A register of 32 lanes is one TMEM column in every shape.
+                // One register of each of the 32 lanes is as much data as one TMEM column of the warp, in every shape.
                 let columns = slots.len() as f64;
-                let port = &mut self.sms[sm].smsps[smsp].tensor_memory;
+                let port = &mut self.sms[sm].smsps[smsp].tmem_port_busy_until;
                 let start = port.max(now);
                 *port = start + columns * tcgen05.load_column;
                 let done = *port + tcgen05.load_latency;
@@ -206,11 +206,11 @@ impl Run<'_> {
                 warp.tensor_stores = warp.tensor_stores.max(done);
             }
             Op::Tcgen05Wait { .. } => {
-                self.warps[index].free += tcgen05.wait;
+                self.warps[index].earliest_issue += tcgen05.wait;
                 self.warps[index].stall = StallReason::Fence;
             }
             Op::Tcgen05Allocate { .. } => {
-                self.warps[index].free += tcgen05.allocate;
+                self.warps[index].earliest_issue += tcgen05.allocate;
                 self.warps[index].stall = StallReason::Fence;
             }
             _ => {}

@@ -44,7 +44,8 @@ struct Mbarrier {
 }
 
 impl Run<'_> {
-    /// Executes an instruction that may wait for other warps. Returns whether the warp continues now.
+    /// Executes the wait of an instruction for other warps. Returns true if the warp can issue the instruction now, and false if
+    /// the warp waits.
     pub(super) fn wait_for_warps(&mut self, index: usize, record: usize, op: &Op) -> bool {
         let warp = &self.warps[index];
         let cta = warp.cta;
@@ -99,13 +100,13 @@ impl Run<'_> {
         }
     }
 
-    /// Marks a warp as waiting for another warp to release it.
+    /// Marks a warp as waiting until another warp releases it.
     fn stall_warp(&mut self, index: usize, stall: StallReason) {
         let warp = &mut self.warps[index];
         warp.stall = stall;
         warp.released = false;
     }
-    /// Schedules the continuation of a waiting warp at `time`, and attributes the wait to `stall`.
+    /// Releases a waiting warp: lets it continue at `time`, and attributes the wait to `stall`.
     fn release_warp(&mut self, index: usize, time: f64, stall: StallReason) {
         self.warps[index].released = true;
         let record = self.next_record(index);

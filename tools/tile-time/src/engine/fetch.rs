@@ -1,28 +1,28 @@
-//! Models instruction fetch. An SM caches a part of the code. A missing line comes from L2, together with the lines that follow it.
-//! The model assumes that the small L0 caches of the SM sub-partitions never miss.
+//! Models instruction fetch. The instruction cache of an SM holds a part of the code. On a miss, the SM requests the missing line
+//! and the lines after it from L2. The model assumes that the small L0 caches of the SM sub-partitions never miss.
 
 use crate::code::line_bytes;
 use perf_model::Machine;
 use std::collections::VecDeque;
 
-/// The instruction cache of an SM. If the code fits the cache, all lines are present from the start, because earlier CTAs or the
-/// previous launch have used them.
+/// The instruction cache of an SM. If the code fits the cache, the model assumes that all lines are present from the start, because
+/// earlier CTAs or the previous launch have used them.
 #[derive(Default)]
 pub(super) struct InstructionCache {
-    /// The arrival time of each line; infinite for lines outside the cache. Empty if the code fits the cache.
+    /// The arrival time of each line in cycles; infinite for lines outside the cache. Empty if the code fits the cache.
     arrival_times: Vec<f64>,
     /// Cached lines in the order of their requests.
     cached_lines: VecDeque<u32>,
     /// Capacity in lines.
     capacity: usize,
-    /// Number of lines after a missing line that the SM also requests.
+    /// Number of lines that the SM requests in addition to a missing line.
     prefetch_lines: u32,
     /// Cycles from a request to the arrival of the line.
     latency: f64,
 }
 
 impl InstructionCache {
-    /// Returns an empty cache for code of `lines` cache lines. If all lines fit, the cache models no misses.
+    /// Returns an empty cache for code of `lines` cache lines. If all lines fit, the returned cache never misses.
     pub(super) fn new(machine: &Machine, lines: u32) -> InstructionCache {
         let capacity = (machine.code.cache * 1024.0 / line_bytes(machine)) as usize;
         if lines as usize <= capacity {
@@ -43,7 +43,7 @@ impl InstructionCache {
         !self.arrival_times.is_empty()
     }
 
-    /// Requests a line and the lines that follow it. Returns the time at which the line is available.
+    /// Requests a line and the `prefetch_lines` lines after it. Returns the time at which the requested line is available.
     pub(super) fn request_line(&mut self, line: u32, now: f64) -> f64 {
         let last = line.saturating_add(self.prefetch_lines).min(self.arrival_times.len() as u32 - 1);
         for requested in line..=last {

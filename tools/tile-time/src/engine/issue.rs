@@ -1,4 +1,4 @@
-//! The issue of an instruction: the operands and units for which it waits, and its effects.
+//! The issue of an instruction: the operands and units for which the instruction waits, and its effects.
 
 use super::{MAX_SMEM_PORT_BACKLOG, Run};
 use crate::cost::Unit;
@@ -6,8 +6,8 @@ use crate::engine::statistics::{Engine, StallReason};
 use simulator::program::{Op, Space};
 
 impl<'a> Run<'a> {
-    /// Skips an instruction without machine code: its results are ready when its operands are ready. Returns false for other
-    /// instructions.
+    /// Skips an instruction without machine code: its results are ready when its operands are ready. Returns whether the
+    /// instruction was skipped.
     pub(super) fn skip_folded(&mut self, index: usize, record: usize) -> bool {
         let warp = &mut self.warps[index];
         let pc = warp.stream.records[record].pc as usize;
@@ -15,24 +15,25 @@ impl<'a> Run<'a> {
             return false;
         }
         let (reads, writes) = &self.setup.code.operands[pc];
-        let from = reads.iter().map(|&slot| (warp.ready[slot as usize], warp.producer[slot as usize]));
-        let (ready, producer) = from.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, StallReason::Arithmetic));
+        let from = reads.iter().map(|&slot| (warp.ready_times[slot as usize], warp.ready_stalls[slot as usize]));
+        let (ready, stall) = from.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, StallReason::Arithmetic));
         for &slot in writes.iter() {
-            (warp.ready[slot as usize], warp.producer[slot as usize]) = (ready, producer);
+            (warp.ready_times[slot as usize], warp.ready_stalls[slot as usize]) = (ready, stall);
         }
         true
     }
 
-    /// Returns the earliest issue time of an instruction, apart from waits for other warps. Records the reason of the stall.
+    /// Returns the earliest issue time of an instruction, apart from waits for other warps. Attributes the wait until then to a
+    /// stall reason.
     pub(super) fn earliest_issue_time(&mut self, index: usize, record: usize) -> f64 {
         let setup = self.setup;
         let warp = &self.warps[index];
         let pc = warp.stream.records[record].pc as usize;
         let (reads, writes) = &setup.code.operands[pc];
-        let (mut time, mut stall) = (warp.free, warp.stall);
+        let (mut time, mut stall) = (warp.earliest_issue, warp.stall);
         for &slot in reads.iter().chain(writes.iter()) {
-            if warp.ready[slot as usize] > time {
-                (time, stall) = (warp.ready[slot as usize], warp.producer[slot as usize]);
+            if warp.ready_times[slot as usize] > time {
+                (time, stall) = (warp.ready_times[slot as usize], warp.ready_stalls[slot as usize]);
             }
         }
         let op = &setup.program.code[pc].op;
@@ -51,32 +52,32 @@ impl<'a> Run<'a> {
             Op::Tcgen05Wait { loads: true } => delay_until(warp.tensor_loads, StallReason::TmemLoad),
             Op::Tcgen05Wait { loads: false } => delay_until(warp.tensor_stores, StallReason::TmemLoad),
             Op::Load { space, .. } | Op::Store { space, .. } if *space != Space::Param => {
-                delay_until(sm.port - MAX_SMEM_PORT_BACKLOG, StallReason::Port);
+                delay_until(sm.smem_port_busy_until - MAX_SMEM_PORT_BACKLOG, StallReason::Port);
                 delay_until(sm.memory.backlog_end(), StallReason::Memory);
             }
             Op::LoadMatrix { .. } | Op::StoreMatrix { .. } | Op::Shuffle { .. } => {
-                delay_until(sm.port - MAX_SMEM_PORT_BACKLOG, StallReason::Port)
+                delay_until(sm.smem_port_busy_until - MAX_SMEM_PORT_BACKLOG, StallReason::Port)
             }
             Op::CopyAsync { .. } => {
-                delay_until(sm.port - MAX_SMEM_PORT_BACKLOG, StallReason::Port);
+                delay_until(sm.smem_port_busy_until - MAX_SMEM_PORT_BACKLOG, StallReason::Port);
                 delay_until(sm.memory.backlog_end(), StallReason::Memory);
             }
             _ => {}
         }
         if setup.spill_traffic && setup.code.spills[pc] > 0.0 {
-            delay_until(sm.port - MAX_SMEM_PORT_BACKLOG, StallReason::Port);
+            delay_until(sm.smem_port_busy_until - MAX_SMEM_PORT_BACKLOG, StallReason::Port);
             delay_until(sm.memory.backlog_end(), StallReason::Spill);
         }
         let cost = &setup.code.costs[pc];
         for &(unit, _) in &cost.unit_cycles {
-            let free = match unit {
-                Unit::Fma => smsp.units[Unit::Heavy as usize].min(smsp.light),
+            let free_at = match unit {
+                Unit::Fma => smsp.units[Unit::Heavy as usize].min(smsp.light_fma_busy_until),
                 unit => smsp.units[unit as usize],
             };
-            delay_until(free, if unit == Unit::Tensor { StallReason::TensorUnit } else { StallReason::Unit });
+            delay_until(free_at, if unit == Unit::Tensor { StallReason::TensorUnit } else { StallReason::Unit });
         }
         if cost.issue_slots > 0.0 {
-            delay_until(smsp.issue, StallReason::Slot);
+            delay_until(smsp.issue_busy_until, StallReason::Slot);
         }
         if time > self.now {
             self.attribute_wait(index, pc as u32, stall, time);
@@ -84,7 +85,7 @@ impl<'a> Run<'a> {
         time.max(self.now)
     }
 
-    /// Attributes the time of a warp up to `until` to a stall reason.
+    /// Attributes the time of a warp from `attributed_until` to `until` to a stall reason.
     pub(super) fn attribute_wait(&mut self, index: usize, pc: u32, stall: StallReason, until: f64) {
         let warp = &mut self.warps[index];
         if until > warp.attributed_until {
@@ -93,7 +94,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Issues an instruction now. Returns whether the warp continues.
+    /// Issues an instruction now. Returns false, without issue, if the instruction waits for other warps.
     pub(super) fn issue_instruction(&mut self, index: usize, record: usize) -> bool {
         let setup = self.setup;
         let now = self.now;
@@ -107,42 +108,43 @@ impl<'a> Run<'a> {
         self.statistics.count_issue(warp.index, pc, cost.issue_slots);
         let sm = &mut self.sms[self.ctas[warp.cta].sm];
         let smsp = &mut sm.smsps[warp.index % 4];
-        smsp.issue = smsp.issue.max(now) + cost.issue_slots;
+        smsp.issue_busy_until = smsp.issue_busy_until.max(now) + cost.issue_slots;
         for &(unit, cycles) in &cost.unit_cycles {
             // The FMA unit has two halves. The instruction uses the half that is free first, at half the rate of the whole unit.
             if unit == Unit::Fma && setup.machine.rate.f32 > 64.0 {
                 let heavy = &mut smsp.units[Unit::Heavy as usize];
-                let half = if smsp.light <= *heavy { &mut smsp.light } else { heavy };
+                let half = if smsp.light_fma_busy_until <= *heavy { &mut smsp.light_fma_busy_until } else { heavy };
                 *half = half.max(now) + 2.0 * cycles;
             } else {
                 let unit = if unit == Unit::Fma { Unit::Heavy } else { unit };
-                let free = &mut smsp.units[unit as usize];
-                *free = free.max(now) + cycles;
+                let free_at = &mut smsp.units[unit as usize];
+                *free_at = free_at.max(now) + cycles;
                 if setup.machine.rate.f32 <= 64.0 && unit == Unit::Heavy {
-                    smsp.light = *free;
+                    smsp.light_fma_busy_until = *free_at;
                 }
             }
             self.statistics.add_unit_cycles(unit, cycles);
         }
-        warp.free = now + cost.issue_slots;
+        warp.earliest_issue = now + cost.issue_slots;
         warp.stall = StallReason::Slot;
-        warp.attributed_until = warp.free;
+        warp.attributed_until = warp.earliest_issue;
         if setup.spill_traffic && setup.code.spills[pc as usize] > 0.0 {
             self.add_spills(index, f64::from(setup.code.spills[pc as usize]));
         }
-        let (ready, producer) = self.apply_effects(index, record, op, now + cost.latency);
+        let (ready, stall) = self.apply_effects(index, record, op, now + cost.latency);
         let warp = &mut self.warps[index];
         let next_pc = warp.stream.records.get(record + 1).map(|next| next.pc);
         if setup.code.converted_branches[pc as usize] {
             // The instructions that the branch skips are predicated off in machine code: they take issue slots without effect.
             let skipped = pc as usize + 1..next_pc.unwrap_or(0) as usize;
-            warp.free += setup.code.costs.get(skipped).map_or(0.0, |costs| costs.iter().map(|cost| cost.issue_slots).sum());
+            warp.earliest_issue +=
+                setup.code.costs.get(skipped).map_or(0.0, |costs| costs.iter().map(|cost| cost.issue_slots).sum());
         } else if matches!(op, Op::Branch { .. } | Op::BranchIndirect { .. }) && next_pc.is_some_and(|next| next != pc + 1) {
-            warp.free += setup.machine.latency.branch;
+            warp.earliest_issue += setup.machine.latency.branch;
             warp.stall = StallReason::Branch;
         }
         for &slot in setup.code.operands[pc as usize].1.iter() {
-            (warp.ready[slot as usize], warp.producer[slot as usize]) = (ready, producer);
+            (warp.ready_times[slot as usize], warp.ready_stalls[slot as usize]) = (ready, stall);
         }
         true
     }
@@ -161,7 +163,7 @@ impl<'a> Run<'a> {
             }
             Op::Shuffle { .. } => {
                 let sm = &mut self.sms[self.ctas[self.warps[index].cta].sm];
-                sm.port = sm.port.max(now) + 1.0;
+                sm.smem_port_busy_until = sm.smem_port_busy_until.max(now) + 1.0;
                 self.statistics.add_engine_cycles(Engine::Port, 1.0);
                 (ready, StallReason::Shared)
             }
@@ -205,7 +207,7 @@ impl<'a> Run<'a> {
                     Some("fence" | "membar") => machine.sync.fence_cta,
                     _ => 0.0,
                 };
-                self.warps[index].free += stall_cycles;
+                self.warps[index].earliest_issue += stall_cycles;
                 if stall_cycles > 0.0 {
                     self.warps[index].stall = StallReason::Fence;
                 }

@@ -1,7 +1,7 @@
 //! The memory hierarchy of global accesses: L1, the channel to L2, DRAM.
 //!
-//! All SMs of the grid behave alike, so the simulated SM gets an equal share of the L2 and DRAM bandwidth. It may use its DRAM
-//! share ahead of time, up to the duration of an access, because not all SMs use their shares at once.
+//! The model assumes that all SMs of the grid behave alike, so each simulated SM gets an equal share of the L2 and DRAM bandwidth.
+//! An SM may use its DRAM share ahead of time, up to the DRAM latency, because not all SMs use their shares at once.
 
 use super::{Engine, Run, Setup, StallReason};
 use simulator::Event;
@@ -10,23 +10,24 @@ use std::collections::BTreeMap;
 
 /// Window in cycles over which the model averages the DRAM utilization.
 const DRAM_WINDOW: f64 = 2000.0;
-/// Maximum backlog of stores in cycles, before the next store waits.
+/// Maximum backlog of the L2 channels and of DRAM in cycles. If the backlog is longer, the next access waits.
 const MAX_BACKLOG: f64 = 1500.0;
 /// Bytes of a sector, the unit of a transfer between L1, L2 and DRAM.
 pub(super) const SECTOR_BYTES: f64 = 32.0;
 /// Associativity of the modelled L1.
 const CACHE_WAYS: usize = 8;
-/// Maximum difference, in lines, between the modelled L2 misses and the miss rate times the first uses (`Memory::is_from_dram`).
+/// Maximum difference, in lines, between the number of modelled L2 misses and the product of miss rate and first uses. The function
+/// `Memory::is_from_dram` ensures this bound.
 const MAX_MISS_DEVIATION: f64 = 32.0;
 
-/// A line in L1, with one bit for each sector that L1 has.
+/// A line in L1. `sectors` has one bit for each sector of the line that L1 holds.
 #[derive(Clone, Copy)]
 struct CachedLine {
     number: u64,
     sectors: u8,
 }
 
-/// A line that an instruction has used, with one bit for each used sector.
+/// A line that an instruction has used. `sectors` has one bit for each used sector.
 struct UsedLine {
     sectors: u8,
     /// Whether the first use of the line missed L2.
@@ -54,11 +55,11 @@ pub(super) enum MemoryRequest {
 #[derive(Default)]
 pub(super) struct Memory {
     /// The time until which the L1 tags are busy; they look up one line per cycle.
-    pub(super) tags: f64,
+    pub(super) tags_busy_until: f64,
     /// The times until which the channels from L2 and to L2, and the SM's share of DRAM, are busy.
-    from_l2: f64,
-    to_l2: f64,
-    dram: f64,
+    from_l2_busy_until: f64,
+    to_l2_busy_until: f64,
+    dram_busy_until: f64,
     /// Bandwidths of the SM in bytes per cycle: of each L2 channel, and its share of DRAM.
     l2_rate: f64,
     dram_rate: f64,
@@ -66,7 +67,7 @@ pub(super) struct Memory {
     miss_rate: f64,
     l2_latency: f64,
     memory_latency: f64,
-    /// Half of the difference in latency between a far and a near L2 slice.
+    /// Half of the difference in latency between a far and a near L2 slice, in cycles.
     far_latency: f64,
     /// Number of consecutive lines in the same L2 slice.
     slice_lines: u64,
@@ -78,7 +79,7 @@ pub(super) struct Memory {
     dram_utilization: f64,
     dram_utilization_time: f64,
     /// The sets of L1: lines, most recently used first.
-    sets: Vec<[CachedLine; CACHE_WAYS]>,
+    l1_sets: Vec<[CachedLine; CACHE_WAYS]>,
     /// The lines that any instruction has used so far.
     used_lines: BTreeMap<u64, UsedLine>,
     /// Number of first uses of lines, and the number of first uses that came from DRAM.
@@ -107,54 +108,55 @@ impl Memory {
             slice_lines: (global.slice_interleave / 128.0).max(1.0) as u64,
             queue_factor: global.queue,
             spill_share_beyond_l1: (1.0 - l1_kib / stack_kib.max(1.0)).max(0.0),
-            sets: vec![[CachedLine { number: u64::MAX, sectors: 0 }; CACHE_WAYS]; (lines / CACHE_WAYS).max(1)],
+            l1_sets: vec![[CachedLine { number: u64::MAX, sectors: 0 }; CACHE_WAYS]; (lines / CACHE_WAYS).max(1)],
             ..Memory::default()
         }
     }
 
-    /// Returns the time until which the next access waits, because too many bytes are in flight.
+    /// Returns the earliest time at which the backlog is short enough for the next access.
     pub(super) fn backlog_end(&self) -> f64 {
-        self.from_l2.max(self.to_l2).max(self.dram) - MAX_BACKLOG
+        self.from_l2_busy_until.max(self.to_l2_busy_until).max(self.dram_busy_until) - MAX_BACKLOG
     }
 
-    /// Looks sectors of a line up in L1 and inserts them. Returns the number of sectors that L1 did not have.
+    /// Looks up the sectors of a line in L1, and inserts them. Returns the number of sectors that L1 did not hold.
     fn look_up_l1(&mut self, line: u64, sectors: u8) -> u32 {
-        let index = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize % self.sets.len();
-        let set = &mut self.sets[index];
+        let index = (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) as usize % self.l1_sets.len();
+        let set = &mut self.l1_sets[index];
         let way = set.iter().position(|other| other.number == line);
         set[..=way.unwrap_or(CACHE_WAYS - 1)].rotate_right(1);
         let present = if way.is_some() { set[0].sectors } else { 0 };
         set[0] = CachedLine { number: line, sectors: present | sectors };
         (sectors & !present).count_ones()
     }
-    /// Returns whether the first use of `count` lines misses L2. The hash of the first line decides, so the misses depend little on
-    /// the order of the accesses. A correction keeps the number of misses close to the miss rate.
+    /// Returns whether the first use of `count` lines misses L2. The hash of the first line `line` decides, so the misses depend
+    /// little on the order of the accesses. A correction keeps the share of misses close to the miss rate.
     fn is_from_dram(&mut self, line: u64, count: f64) -> bool {
-        let missing_misses = self.miss_rate * self.first_uses - self.first_misses;
+        let miss_deficit = self.miss_rate * self.first_uses - self.first_misses;
         let hash = line.wrapping_mul(0xd134_2543_de82_ef95) >> 40;
-        let is_miss = (hash as f64) < (self.miss_rate + missing_misses / MAX_MISS_DEVIATION) * (1u64 << 24) as f64;
+        let is_miss = (hash as f64) < (self.miss_rate + miss_deficit / MAX_MISS_DEVIATION) * (1u64 << 24) as f64;
         self.first_uses += count;
         self.first_misses += if is_miss { count } else { 0.0 };
         is_miss
     }
 
-    /// Transfers bytes over the channel to or from L2. Returns the time of the last byte.
+    /// Transfers bytes over the channel to L2, or over the channel from L2 if `to_l2` is false. Returns the time at which the last
+    /// byte is transferred.
     fn transfer_l2(&mut self, to_l2: bool, now: f64, bytes: f64) -> f64 {
         self.traffic.l2_bytes += bytes;
-        let channel = if to_l2 { &mut self.to_l2 } else { &mut self.from_l2 };
+        let channel = if to_l2 { &mut self.to_l2_busy_until } else { &mut self.from_l2_busy_until };
         *channel = channel.max(now) + bytes / self.l2_rate;
         *channel
     }
 
-    /// Returns the L2 latency of a request for several lines, minus the mean latency of near and far slices. Half of the L2 slices
-    /// are in the far partition, and the request completes with its slowest line.
+    /// Returns the difference between the expected L2 latency of a request for several lines and the mean latency of L2 slices.
+    /// Half of the slices are in the far partition, and the slowest line of the request determines its latency.
     pub(super) fn far_slice_latency(&self, lines: &[u64]) -> f64 {
         let slices = lines.chunk_by(|one, next| one / self.slice_lines == next / self.slice_lines).count();
         self.far_latency * (1.0 - 2.0 * 0.5_f64.powi(slices.clamp(1, 64) as i32))
     }
 
-    /// Transfers bytes between the SM and L2, `dram_bytes` of them from or to DRAM. Returns the time at which the access is
-    /// complete.
+    /// Transfers `bytes` between the SM and L2, of which `dram_bytes` come from or go to DRAM. Returns the time at which the
+    /// transfer is complete.
     pub(super) fn request(&mut self, now: f64, bytes: f64, dram_bytes: f64, extra_latency: f64, kind: MemoryRequest) -> f64 {
         self.traffic.dram_bytes += dram_bytes;
         let transferred = self.transfer_l2(matches!(kind, MemoryRequest::Store | MemoryRequest::TmaStore), now, bytes);
@@ -167,23 +169,24 @@ impl Memory {
         let queue_time = if queues { self.queue_factor * latency * self.dram_utilization.min(1.0) } else { 0.0 };
         let mut done = transferred + latency + extra_latency + queue_time;
         if dram_bytes > 0.0 {
-            self.dram = self.dram.max(now - self.memory_latency) + dram_bytes / self.dram_rate;
-            done = done.max(self.dram + latency);
+            self.dram_busy_until = self.dram_busy_until.max(now - self.memory_latency) + dram_bytes / self.dram_rate;
+            done = done.max(self.dram_busy_until + latency);
         }
         done
     }
 
-    /// Transfers the spill traffic of a warp, one line per register. Only the share that L1 cannot hold goes to and from L2.
+    /// Transfers `lines` lines of spilled registers of a warp, one line per register. Only the share that L1 cannot hold goes to
+    /// and from L2.
     fn transfer_spills(&mut self, now: f64, lines: f64) {
         let bytes = 128.0 * lines * self.spill_share_beyond_l1;
-        self.tags = self.tags.max(now) + lines;
+        self.tags_busy_until = self.tags_busy_until.max(now) + lines;
         // About half of the spill instructions are loads.
         self.transfer_l2(false, now, bytes / 2.0);
         self.transfer_l2(true, now, bytes / 2.0);
     }
 
-    /// Returns how many bytes of the sectors come from DRAM: those that no instruction has used before, in lines that miss L2. All
-    /// modelled clusters replay one recording; `cluster_salt` makes the lines of each cluster distinct.
+    /// Returns how many bytes of the sectors come from DRAM. A sector comes from DRAM if no instruction has used it before, and its
+    /// line misses L2. All modelled clusters replay one recording; `cluster_salt` makes the line numbers of each cluster distinct.
     pub(super) fn count_dram_bytes(&mut self, lines: &[u64], sector_masks: &[u8], cluster_salt: u64) -> f64 {
         let mut new_sectors = 0;
         for (&line, &sectors) in lines.iter().zip(sector_masks) {
@@ -211,16 +214,16 @@ impl Memory {
 }
 
 impl Run<'_> {
-    /// Adds the time of `count` spill instructions of a warp. The assembler reloads registers ahead of their use, so in the model
-    /// no instruction waits for a reload.
+    /// Adds the issue time and the memory traffic of `count` spill instructions of a warp. The assembler reloads registers ahead of
+    /// their use, so in the model no instruction waits for a reload.
     pub(super) fn add_spills(&mut self, index: usize, count: f64) {
         let warp = &mut self.warps[index];
         let sm_index = self.ctas[warp.cta].sm;
         let sm = &mut self.sms[sm_index];
         let smsp = &mut sm.smsps[warp.index % 4];
-        smsp.issue += count;
-        (warp.free, warp.stall) = (warp.free + count, StallReason::Spill);
-        sm.port = sm.port.max(self.now) + count;
+        smsp.issue_busy_until += count;
+        (warp.earliest_issue, warp.stall) = (warp.earliest_issue + count, StallReason::Spill);
+        sm.smem_port_busy_until = sm.smem_port_busy_until.max(self.now) + count;
         sm.memory.transfer_spills(self.now, count);
         self.statistics.add_engine_cycles(Engine::Port, count);
     }
@@ -244,7 +247,7 @@ impl Run<'_> {
                     } else {
                         f64::from(wavefronts).max(f64::from(bytes) / machine.shared.bytes)
                     };
-                    let port = &mut self.sms[sm].port;
+                    let port = &mut self.sms[sm].smem_port_busy_until;
                     let start = port.max(now);
                     *port = start + cycles;
                     self.statistics.add_engine_cycles(Engine::Port, cycles);
@@ -259,7 +262,7 @@ impl Run<'_> {
                         },
                         _ => 0.0,
                     };
-                    // The latency of a wide access includes the wavefronts that it takes without conflicts.
+                    // The latency of a wide access includes the wavefronts that the access takes without bank conflicts.
                     let conflict_free_wavefronts = (f64::from(bytes) / 128.0).ceil();
                     ready = ready.max(start + (cycles - conflict_free_wavefronts).max(0.0) + latency);
                 }
@@ -267,16 +270,17 @@ impl Run<'_> {
                     stall = StallReason::Global;
                     let lines = &stream.lines[first as usize..(first + count) as usize];
                     let memory = &mut self.sms[sm].memory;
-                    let tags_free = memory.tags.max(now);
-                    memory.tags = tags_free + f64::from(count);
+                    let tags_free = memory.tags_busy_until.max(now);
+                    memory.tags_busy_until = tags_free + f64::from(count);
                     let is_load = matches!(op, Op::Load { space: Space::Global | Space::Generic, .. });
                     let start = if is_load { tags_free - self.warps[index].unrolled.load_advance() } else { tags_free };
                     let masks = &stream.sector_masks[first as usize..(first + count) as usize];
                     let (mut missed_lines, mut missed_sectors) = (0, 0);
                     for (&line, &mask) in lines.iter().zip(masks) {
-                        let missed = if is_load { memory.look_up_l1(line ^ cluster_salt, mask) } else { mask.count_ones() };
-                        missed_lines += u32::from(missed > 0);
-                        missed_sectors += missed;
+                        let line_missed_sectors =
+                            if is_load { memory.look_up_l1(line ^ cluster_salt, mask) } else { mask.count_ones() };
+                        missed_lines += u32::from(line_missed_sectors > 0);
+                        missed_sectors += line_missed_sectors;
                     }
                     memory.traffic.l1_hit_lines += f64::from(count - missed_lines);
                     let bytes = SECTOR_BYTES * f64::from(missed_sectors);
@@ -307,7 +311,7 @@ mod tests {
     use super::{MAX_MISS_DEVIATION, Memory};
 
     #[test]
-    fn lines_at_any_stride_miss_at_the_miss_rate() {
+    fn share_of_missing_lines_is_the_miss_rate_at_any_stride() {
         for (miss_rate, stride) in [(0.3, 1), (0.3, 64), (0.01, 1), (0.99, 7)] {
             let mut memory = Memory { miss_rate, ..Memory::default() };
             for line in 0..10_000 {

@@ -34,13 +34,13 @@ pub(crate) struct Setup<'a> {
     pub(crate) program: &'a Program,
     pub(crate) code: &'a Code,
     pub(crate) recording: &'a Recording,
-    /// Number of CTAs that an SM holds at once. Each belongs to a different cluster.
+    /// Number of CTAs that an SM holds at once. Each of these CTAs belongs to a different cluster.
     pub(crate) resident_ctas: usize,
-    /// Number of clusters that run one after another in the place of each resident cluster.
-    pub(crate) waves_simulated: usize,
-    /// SMs that run CTAs and share the L2 cache and DRAM.
+    /// Number of clusters that run one after another in the slot of each resident cluster.
+    pub(crate) simulated_waves: usize,
+    /// Number of SMs that run CTAs of the grid, and share the bandwidth of L2 and DRAM.
     pub(crate) active_sms: f64,
-    /// Share of the first uses of lines that come from DRAM instead of L2.
+    /// Share of the lines that come from DRAM instead of L2 when an instruction first uses them.
     pub(crate) miss_rate: f64,
     /// DRAM bandwidth of the GPU in bytes per second.
     pub(crate) dram_bandwidth: f64,
@@ -56,7 +56,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) stack_bytes: f64,
 }
 
-/// An event with its time. The queue orders events by time, then by insertion.
+/// An event with its time in cycles. The queue orders events by time, then by insertion.
 struct QueuedEvent {
     time: f64,
     sequence_number: u64,
@@ -91,30 +91,33 @@ impl Ord for QueuedEvent {
     }
 }
 
-/// One of the four sub-partitions of an SM. The fields are the times until which the issue port and the units are busy.
+/// One of the four sub-partitions of an SM. Each field is the time in cycles until which an issue port or a unit is busy.
 #[derive(Default)]
 struct Smsp {
-    issue: f64,
+    issue_busy_until: f64,
+    /// The times of the units in the order of `cost::UNITS`.
     units: [f64; 7],
     /// The time of the half of the FMA unit that executes only float instructions. `Unit::Heavy` is the other half.
-    light: f64,
-    tensor_memory: f64,
+    light_fma_busy_until: f64,
+    /// The time of the tensor-memory port for `tcgen05.ld` and `tcgen05.st`.
+    tmem_port_busy_until: f64,
 }
 
 /// The state of an SM.
 #[derive(Default)]
 struct Sm {
     smsps: [Smsp; 4],
-    /// The times until which the shared-memory port, the `tcgen05` MMA unit and TMA are busy.
-    port: f64,
-    tensor: f64,
-    tma: f64,
+    /// The times in cycles until which the shared-memory port, the `tcgen05` MMA unit and TMA are busy.
+    smem_port_busy_until: f64,
+    tensor_busy_until: f64,
+    tma_busy_until: f64,
     memory: Memory,
     instruction_cache: InstructionCache,
 }
 
-/// A running CTA.
+/// A running or completed CTA.
 struct Cta {
+    /// The index in `Run::sms` of the SM that runs the CTA.
     sm: usize,
     /// The index of the cluster of the CTA in `Run::clusters`.
     cluster: usize,
@@ -123,20 +126,23 @@ struct Cta {
     barriers: CtaBarriers,
     /// Number of warps of the CTA that have not ended.
     running_warps: usize,
-    /// Completion time of the issued `tcgen05` work, and the latency in cycles that a `tcgen05.commit` adds.
+    /// Completion time of the issued `tcgen05` MMAs and copies.
     tensor_end: f64,
-    tensor_commit: f64,
+    /// The latency in cycles that a `tcgen05.commit` adds to `tensor_end`.
+    commit_latency: f64,
 }
 
-/// A running or completed cluster. Place `cta_slot` of the resident clusters runs it.
+/// A running or completed cluster.
 struct Cluster {
     /// The index in `Run::ctas` of the CTA with rank 0.
     first_cta: usize,
+    /// The slot of the cluster. Each SM has `Setup::resident_ctas` slots, and the clusters of one slot run one after another.
     cta_slot: usize,
     /// Number of CTAs of the cluster that have not ended.
     running_ctas: usize,
-    /// Number of warps that have arrived at the cluster barrier, and the warps that wait there.
+    /// Number of warps that have arrived at the cluster barrier in the current phase.
     arrived: usize,
+    /// The warps that wait at the cluster barrier.
     waiting: Vec<usize>,
     start: f64,
 }
@@ -147,33 +153,33 @@ struct Warp<'a> {
     /// The index of the warp in its CTA.
     index: usize,
     stream: &'a WarpTrace,
-    /// The number of records that the warp has issued, or skipped because they have no machine code.
+    /// The number of records that the warp has issued or skipped. The warp skips records of folded instructions.
     next: usize,
     /// The range of the records of the current scheduling region.
     executed_region: (usize, usize),
-    /// The order in which the warp issues the records of the region; empty if it is the execution order.
+    /// The order in which the warp issues the records of the region; empty if the warp issues them in execution order.
     issue_order: Vec<usize>,
     unrolled: UnrolledIterations,
     /// For each register, the time at which its value is ready, and the stall reason of instructions that wait for it.
-    ready: Vec<f64>,
-    producer: Vec<StallReason>,
-    /// The time at which the warp has issued its last instruction.
-    free: f64,
-    /// The reason of the current stall.
+    ready_times: Vec<f64>,
+    ready_stalls: Vec<StallReason>,
+    /// The earliest time at which the warp can issue its next instruction, apart from operands, units and waits.
+    earliest_issue: f64,
+    /// The reason why the warp does not issue before `earliest_issue`.
     stall: StallReason,
-    /// The time up to which the waits of the warp are attributed to a stall reason.
+    /// The time up to which the model has attributed the waits of the warp to a stall reason.
     attributed_until: f64,
-    /// Whether the instruction at `next` waited for other warps and has been released.
+    /// Whether the instruction at `next` waited for other warps, and these warps have released it.
     released: bool,
     /// The instruction-cache line of the last instruction that the warp fetched.
     cache_line: u32,
-    /// The time from which the warp may issue the next bulk copy.
+    /// The earliest time at which the warp may issue its next bulk copy.
     next_bulk_copy: f64,
     /// The commit groups of `cp.async` copies, of TMA stores and of `wgmma` MMAs.
     copies: CommitGroups,
     stores: CommitGroups,
     mmas: CommitGroups,
-    /// Completion times of the issued `tcgen05.ld` and of the issued `tcgen05.st`.
+    /// The times at which all issued `tcgen05.ld` and all issued `tcgen05.st` of the warp complete.
     tensor_loads: f64,
     tensor_stores: f64,
 }
@@ -183,25 +189,25 @@ struct Warp<'a> {
 struct CommitGroups {
     /// The time at which the uncommitted work completes.
     open: f64,
-    /// The time at which TMA has read the shared-memory sources of the uncommitted stores.
+    /// The time at which the uncommitted work has read its sources in shared memory.
     open_read: f64,
-    /// The completion time and the read time of each committed group, oldest first.
+    /// For each committed group, oldest first: the time at which its work completes, and the time at which it has read its sources.
     committed: VecDeque<(f64, f64)>,
 }
 
 impl CommitGroups {
-    /// Adds an operation to the open group. It completes at `done`, and has read its source at `read`.
+    /// Adds an operation to the uncommitted work. The operation completes at `done`, and has read its source at `read`.
     fn add(&mut self, done: f64, read: f64) {
         self.open = self.open.max(done);
         self.open_read = self.open_read.max(read);
     }
-    /// Commits the open group, as `commit_group` does.
+    /// Commits the uncommitted work as a group, as `commit_group` does.
     fn commit(&mut self) {
         self.committed.push_back((self.open, self.open_read));
         (self.open, self.open_read) = (0.0, 0.0);
     }
-    /// Returns the time at which a wait for all committed groups except the last `max_open` ends. With `None`, the wait includes
-    /// all groups and uncommitted work. With `read`, the wait ends when the sources have been read.
+    /// Returns the time at which a wait for all committed groups except the last `max_open` ends. If `max_open` is `None`, the wait
+    /// includes all groups and the uncommitted work. If `read` is true, the wait ends when the work has read its sources.
     fn wait_end(&self, max_open: Option<u32>, read: bool) -> f64 {
         let count = self.committed.len().saturating_sub(max_open.unwrap_or(0) as usize);
         let all = self.committed.iter().take(count).map(|group| if read { group.1 } else { group.0 }).fold(0.0, f64::max);
@@ -223,18 +229,19 @@ impl CommitGroups {
 pub(crate) struct Run<'a> {
     setup: &'a Setup<'a>,
     now: f64,
-    /// The number of events that were pushed so far.
+    /// The number of events that were added to the queue so far.
     sequence_number: u64,
     event_queue: BinaryHeap<QueuedEvent>,
     sms: Vec<Sm>,
     ctas: Vec<Cta>,
     clusters: Vec<Cluster>,
     warps: Vec<Warp<'a>>,
+    /// The number of clusters that were started so far.
     clusters_started: usize,
     statistics: Statistics,
 }
 
-/// Simulates the resident clusters and the clusters that follow them, until all have ended.
+/// Simulates `resident_ctas` clusters at once, and after each of them the next cluster of its slot, until all waves have ended.
 pub(crate) fn simulate(setup: &Setup) -> Statistics {
     let sm_count = setup.recording.ctas.len();
     let mut run = Run {
@@ -275,7 +282,7 @@ impl<'a> Run<'a> {
         self.event_queue.push(QueuedEvent { time, sequence_number: self.sequence_number, event });
     }
 
-    /// Starts a cluster: creates its CTAs, its warps and their first events.
+    /// Starts a cluster in a slot at `time`: creates its CTAs and its warps, and adds the first event of each warp to the queue.
     fn start_cluster(&mut self, cta_slot: usize, time: f64) {
         let setup = self.setup;
         self.clusters_started += 1;
@@ -293,7 +300,7 @@ impl<'a> Run<'a> {
                 barriers: CtaBarriers::default(),
                 running_warps: streams.len(),
                 tensor_end: 0.0,
-                tensor_commit: 0.0,
+                commit_latency: 0.0,
             });
             for (index, stream) in streams.iter().enumerate() {
                 let slots = setup.program.slot_count as usize;
@@ -305,9 +312,9 @@ impl<'a> Run<'a> {
                     executed_region: (0, 0),
                     issue_order: Vec::new(),
                     unrolled: UnrolledIterations::default(),
-                    ready: vec![0.0; slots],
-                    producer: vec![StallReason::Arithmetic; slots],
-                    free: start,
+                    ready_times: vec![0.0; slots],
+                    ready_stalls: vec![StallReason::Arithmetic; slots],
+                    earliest_issue: start,
                     stall: StallReason::Start,
                     attributed_until: start,
                     released: false,
@@ -324,7 +331,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Issues instructions of a warp until the warp ends or stops, or an event is due before its next instruction is ready.
+    /// Issues instructions of a warp until the warp ends, the warp waits for other warps, or an event is due before the next
+    /// instruction can issue.
     fn advance_warp(&mut self, warp: usize) {
         loop {
             if self.warps[warp].next >= self.warps[warp].stream.records.len() {
@@ -362,14 +370,14 @@ impl<'a> Run<'a> {
             return;
         }
         warp.cache_line = line;
-        let arrival = sm.instruction_cache.request_line(line, self.now.max(warp.free));
-        if arrival > warp.free {
-            (warp.free, warp.stall) = (arrival, StallReason::Fetch);
+        let arrival = sm.instruction_cache.request_line(line, self.now.max(warp.earliest_issue));
+        if arrival > warp.earliest_issue {
+            (warp.earliest_issue, warp.stall) = (arrival, StallReason::Fetch);
         }
     }
 
-    /// Returns the index of the record that a warp issues next. Inside a scheduling region, this follows the order of the
-    /// assembler.
+    /// Returns the index of the record that a warp issues next. Inside a scheduling region, a warp issues the records in the order
+    /// of the assembler.
     fn next_record(&mut self, warp: usize) -> usize {
         let setup = self.setup;
         let warp = &mut self.warps[warp];
@@ -377,7 +385,7 @@ impl<'a> Run<'a> {
             let code = &setup.code;
             let records = &warp.stream.records[warp.next..];
             let first_pc = records[0].pc;
-            warp.unrolled.enter_region(code, records, self.now.max(warp.free));
+            warp.unrolled.enter_region(code, records, self.now.max(warp.earliest_issue));
             warp.issue_order.clear();
             warp.executed_region = (warp.next, warp.next + 1);
             if let Ok(at) = code.region_starts.binary_search(&first_pc)
@@ -386,19 +394,19 @@ impl<'a> Run<'a> {
                 warp.executed_region.1 = warp.next + length;
                 let executed_region = &records[..length];
                 let issue_order = code.order[first_pc as usize..code.region_starts[at + 1] as usize].iter();
-                let places = issue_order.filter_map(|pc| executed_region.binary_search_by_key(pc, |record| record.pc).ok());
-                warp.issue_order.extend(places.map(|place| warp.next + place));
+                let record_indices = issue_order.filter_map(|pc| executed_region.binary_search_by_key(pc, |record| record.pc).ok());
+                warp.issue_order.extend(record_indices.map(|index| warp.next + index));
             }
         }
         warp.issue_order.get(warp.next - warp.executed_region.0).copied().unwrap_or(warp.next)
     }
 
-    /// Ends a warp. The end of the last warp of a cluster frees the SMs for the next cluster.
+    /// Ends a warp. If it is the last running warp of its cluster, the next cluster of the slot starts.
     fn end_warp(&mut self, warp: usize) {
         let cta = self.warps[warp].cta;
-        self.warps[warp].ready = Vec::new();
-        self.warps[warp].producer = Vec::new();
-        let end = self.warps[warp].free.max(self.now);
+        self.warps[warp].ready_times = Vec::new();
+        self.warps[warp].ready_stalls = Vec::new();
+        let end = self.warps[warp].earliest_issue.max(self.now);
         self.statistics.record_warp_end(end);
         self.ctas[cta].running_warps -= 1;
         self.warp_exited(cta);
@@ -412,12 +420,12 @@ impl<'a> Run<'a> {
         }
         let (start, cta_slot) = (self.clusters[cluster].start, self.clusters[cluster].cta_slot);
         self.statistics.cluster_times.push((start, end));
-        if self.clusters_started < self.setup.resident_ctas * self.setup.waves_simulated {
+        if self.clusters_started < self.setup.resident_ctas * self.setup.simulated_waves {
             self.start_cluster(cta_slot, end + self.setup.machine.launch.next - self.setup.machine.launch.start);
         }
     }
 
-    /// Completes the statistics. Warps with remaining instructions are stuck.
+    /// Completes the statistics. A warp that has not issued all its records is stuck.
     fn finish(mut self) -> Statistics {
         let stuck: Vec<u32> = self
             .warps
@@ -426,11 +434,11 @@ impl<'a> Run<'a> {
             .map(|warp| self.setup.program.code[warp.stream.records[warp.next].pc as usize].line)
             .collect();
         self.statistics.stuck = stuck;
-        self.statistics.traffic = self.sms.iter().map(|m| m.memory.traffic).collect();
+        self.statistics.traffic = self.sms.iter().map(|sm| sm.memory.traffic).collect();
         self.statistics
     }
 
-    /// Records a span of an engine in the timeline.
+    /// Records in the timeline that an engine processes the instruction `pc` of a CTA from `start` to `end`.
     fn record_span(&mut self, engine: Engine, cta: usize, start: f64, end: f64, pc: u32) {
         if self.setup.records_timeline {
             self.statistics.spans.push(Span { engine: Some(engine), cta, warp: 0, stall: StallReason::Slot, start, end, pc });
@@ -448,7 +456,8 @@ impl<'a> Run<'a> {
 }
 
 /// Returns the number of records that execute a scheduling region up to instruction `end`. Converted branches may skip
-/// instructions, so this may be less than the length of the region. `None` if execution leaves the region early.
+/// instructions, so this number may be less than the length of the region. Returns `None` if execution leaves the region before
+/// `end`.
 fn executed_records(records: &[Record], end: u32, program: &Program, code: &Code) -> Option<usize> {
     for (index, record) in records.iter().enumerate() {
         if record.pc + 1 == end {

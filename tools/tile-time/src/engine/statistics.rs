@@ -4,7 +4,8 @@ use super::Setup;
 use super::memory::Traffic;
 use crate::cost::{UNITS, Unit};
 
-/// The reason why a warp does not issue: the work or the resource that it waits for. `STALL_REASONS` has the texts.
+/// The reason why a warp does not issue an instruction: the work or the resource that the warp waits for. `STALL_REASONS` describes
+/// each reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StallReason {
     /// The SM sub-partition issued another instruction.
@@ -89,14 +90,16 @@ pub(crate) const ENGINES: [(Engine, &str); 5] = [
     (Engine::Operands, "operands from shared memory"),
 ];
 
-/// An interval of a timeline: an engine processes an instruction, or a warp waits at an instruction.
+/// An interval of the timeline in which an engine processes an instruction or a warp waits at an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     /// The engine of the span; `None` for a warp.
     pub(crate) engine: Option<Engine>,
     pub(crate) cta: usize,
     pub(crate) warp: usize,
+    /// The reason of the wait; without meaning for an engine.
     pub(crate) stall: StallReason,
+    /// Start and end of the interval in cycles.
     pub(crate) start: f64,
     pub(crate) end: f64,
     pub(crate) pc: u32,
@@ -107,20 +110,21 @@ pub(crate) struct Span {
 pub(crate) struct InstructionTime {
     pub(crate) count: u64,
     pub(crate) issue_cycles: f64,
-    /// By stall reason.
+    /// The stall cycles of each reason, in the order of `STALL_REASONS`.
     pub(crate) stall_cycles: [f32; STALL_REASONS.len()],
 }
 
 /// The measurements of a simulation.
 pub(crate) struct Statistics {
-    /// Start and end of each cluster, ordered by end.
+    /// Start and end of each cluster in cycles, ordered by end.
     pub(crate) cluster_times: Vec<(f64, f64)>,
-    /// The time at each instruction, by warp index in the CTA and instruction index.
+    /// The time that warps spend at each instruction, by warp index in the CTA and by instruction index. An element adds the times
+    /// of the warps with this index in all simulated CTAs.
     pub(crate) instruction_times: Vec<Vec<InstructionTime>>,
     /// Busy cycles of each unit and of each engine, summed over all SMs.
     pub(crate) unit_cycles: [f64; UNITS.len()],
     pub(crate) engine_cycles: [f64; ENGINES.len()],
-    /// Number of issued machine instructions.
+    /// Number of issue slots that the issued instructions take, summed over all SMs.
     pub(crate) issue_slots: f64,
     /// The time at which the last warp ends.
     pub(crate) end: f64,
@@ -185,13 +189,13 @@ impl Statistics {
     pub(super) fn add_engine_cycles(&mut self, engine: Engine, cycles: f64) {
         self.engine_cycles[engine as usize] += cycles;
     }
-    /// Records for the timeline that a phase of the mbarrier at `address` completes.
+    /// Records for the timeline that phase `number` of the mbarrier at `address` completes.
     pub(super) fn record_phase(&mut self, time: f64, cta: usize, address: u32, number: u32) {
         if self.records_timeline {
             self.phases.push((time, cta, address, number));
         }
     }
-    /// Records that a warp ends at this time.
+    /// Records that a warp ends at the time `end`.
     pub(super) fn record_warp_end(&mut self, end: f64) {
         self.end = self.end.max(end);
     }

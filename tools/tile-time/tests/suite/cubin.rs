@@ -68,7 +68,7 @@ fn cubin_report_has_resources_and_loop_cycles() {
     }
     let json: serde_json::Value =
         serde_json::from_str(&stdout_of(&run_tile_time(folder.path(), &["k.cubin", "--json", "-"]))).expect("JSON");
-    assert_eq!(json["kernels"][0]["code"]["loops"][0]["stalls"], 21);
+    assert_eq!(json["kernels"][0]["instruction_statistics"]["loops"][0]["stall_cycles"], 21);
 }
 
 #[test]
@@ -77,31 +77,31 @@ fn prediction_uses_the_registers_of_a_cubin() {
     let arguments = ["k.cubin", "--ptx", "k.ptx", "--launch", "launch.json", "--json", "-", "--no-advice"];
     let json: serde_json::Value = serde_json::from_str(&stdout_of(&run_tile_time(folder.path(), &arguments))).expect("JSON");
     assert!(json["cycles"].as_f64().expect("a number") > 100.0);
-    assert_eq!((&json["registers_estimated"], &json["spills"]), (&false.into(), &1.into()));
-    assert_eq!(json["registers"], json["assembled"]["kernels"][0]["registers"]);
+    assert_eq!((&json["registers_estimated"], &json["spill_instructions"]), (&false.into(), &1.into()));
+    assert_eq!(json["registers"], json["cubin"]["kernels"][0]["registers"]);
 }
 
 /// `tile-time` predicts the same time for PTX in a compressed fatbin of NVIDIA's `fatbinary`, in a cubin of `ptxas -g`, and in a
 /// plain file.
 #[test]
-fn ptx_in_a_container_gets_the_prediction_of_plain_ptx() {
+fn ptx_in_a_fatbin_or_cubin_gets_the_prediction_of_plain_ptx() {
     let folder = create_folder(None);
     let path = folder.path();
-    let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../formats/cubin/tests/embedded");
+    let fatbin_folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../formats/cubin/tests/embedded");
     for name in ["k.ptx", "zstd.fatbin", "lz4.fatbin"] {
-        std::fs::copy(stored.join(name), path.join(name)).expect("it is there");
+        std::fs::copy(fatbin_folder.join(name), path.join(name)).expect("it is there");
     }
     let ptxas = common::toolkit::ptxas().expect("scripts/setup brought ptxas");
     let assembly = Command::new(ptxas.path).args(["-g", "-arch", "sm_80", "k.ptx", "-o", "g.cubin"]).current_dir(path).output();
     assert!(assembly.expect("ptxas runs").status.success());
-    let time = |file: &str| -> f64 {
+    let predicted_cycles = |file: &str| -> f64 {
         let arguments = [file, "--launch", "launch.json", "--json", "-", "--no-advice", "--gpu", "a100", "--registers", "16"];
         let json: serde_json::Value = serde_json::from_str(&stdout_of(&run_tile_time(path, &arguments))).expect("JSON");
         json["cycles"].as_f64().expect("a number")
     };
-    let cycles_of_plain_file = time("k.ptx");
+    let cycles_of_plain_file = predicted_cycles("k.ptx");
     for file in ["zstd.fatbin", "lz4.fatbin", "g.cubin"] {
-        assert_eq!(time(file), cycles_of_plain_file, "{file}");
+        assert_eq!(predicted_cycles(file), cycles_of_plain_file, "{file}");
     }
 }
 
@@ -114,7 +114,7 @@ fn a_cubin_report_without_nvdisasm_has_registers_and_the_reason() {
 }
 
 #[test]
-fn truncated_cubins_and_missing_inputs_are_errors() {
+fn truncated_cubins_do_not_crash_and_missing_inputs_are_errors() {
     let folder = create_folder(None);
     let path = folder.path();
     let cubin = std::fs::read(path.join("k.cubin")).expect("it is there");

@@ -16,7 +16,7 @@ const TILE_DEPTH: usize = 64;
 struct SeriesKernel {
     /// Columns of a CTA's output tile; it has 128 rows.
     columns: usize,
-    /// Bytes from row to row in shared memory.
+    /// Distance between two rows of a tile in shared memory, in bytes.
     stride: usize,
     /// Whether the kernel permutes the 16-byte units of a row by an XOR with the row number.
     permuted: bool,
@@ -32,10 +32,10 @@ impl SeriesKernel {
     /// Returns PTX that computes the addresses of a thread: %rd2, %rd3 and %r10 for its copies, and %rd5 for its stores. The loads
     /// of A and B use %a and %b, with one register for each of the four steps of K.
     fn thread_offsets(&self) -> String {
-        let half = self.columns / 2;
+        let half_columns = self.columns / 2;
         let log2_tiles_per_row = (SIZE / self.columns).trailing_zeros();
         // Returns PTX that permutes the index of a 16-byte unit, if the kernel permutes units.
-        let permute_unit = |unit: &str, row: &str| {
+        let permute_unit_text = |unit: &str, row: &str| {
             if self.permuted { format!("and.b32 %i9, {row}, 7;\nxor.b32 {unit}, {unit}, %i9;\n") } else { String::new() }
         };
         // Returns PTX that computes the addresses of the `ldmatrix` loads of an operand, one for each step of K.
@@ -46,12 +46,12 @@ impl SeriesKernel {
             };
             format!(
                 "{}mad.lo.s32 %i8, %i6, {}, %r1;\nshl.b32 %i7, %i7, 4;\nadd.s32 %i8, %i8, %i7;\nadd.s32 %i8, %i8, {start};\n{}",
-                permute_unit("%i7", "%i6"),
+                permute_unit_text("%i7", "%i6"),
                 self.stride,
                 repeat(4, steps)
             )
         };
-        // Permuted kernels load B with `ldmatrix.x4`: the third and fourth matrix are the rows after the first eight.
+        // Permuted kernels load B with `ldmatrix.x4`. Its third and fourth 8x8 matrix contain the eight rows after the first eight.
         let b_row = if self.permuted { "shr.u32 %i9, %i1, 4;\nmad.lo.s32 %i6, %i9, 8, %i6;\n" } else { "" };
         format!(
             "mov.u32 %r13, {ROW_BYTES};\nmov.u32 %r1, buffer;\nmov.u32 %r3, %tid.x;\nmov.u32 %r6, %ctaid.x;\nshr.u32 %i0, %r3, 5;\nand.b32 %i1, %r3, 31;\n\
@@ -61,14 +61,14 @@ impl SeriesKernel {
              mul.wide.u32 %rd4, %i7, 16;\nadd.s64 %rd2, %rd2, %rd4;\nadd.s64 %rd3, %rd3, %rd4;\n{}shl.b32 %i7, %i7, 4;\n\
              mad.lo.s32 %r10, %i6, {}, %r1;\nadd.s32 %r10, %r10, %i7;\n\
              and.b32 %i6, %i1, 15;\nmad.lo.s32 %i6, %i2, 64, %i6;\nshr.u32 %i7, %i1, 4;\n{}\
-             and.b32 %i6, %i1, 7;\n{b_row}mad.lo.s32 %i6, %i3, {half}, %i6;\nshr.u32 %i7, %i1, 3;\nand.b32 %i7, %i7, 1;\n{}\
+             and.b32 %i6, %i1, 7;\n{b_row}mad.lo.s32 %i6, %i3, {half_columns}, %i6;\nshr.u32 %i7, %i1, 3;\nand.b32 %i7, %i7, 1;\n{}\
              shr.u32 %i6, %i1, 2;\nmad.lo.s32 %i6, %i2, 64, %i6;\nmad.lo.s32 %i6, %i4, 128, %i6;\nmul.wide.u32 %rd4, %i6, {ROW_BYTES};\nadd.s64 %rd5, %rd1, %rd4;\n\
-             and.b32 %i7, %i1, 3;\nshl.b32 %i7, %i7, 1;\nmad.lo.s32 %i7, %i3, {half}, %i7;\nmad.lo.s32 %i7, %i5, {}, %i7;\nmul.wide.u32 %rd4, %i7, 2;\n\
+             and.b32 %i7, %i1, 3;\nshl.b32 %i7, %i7, 1;\nmad.lo.s32 %i7, %i3, {half_columns}, %i7;\nmad.lo.s32 %i7, %i5, {}, %i7;\nmul.wide.u32 %rd4, %i7, 2;\n\
              add.s64 %rd5, %rd5, %rd4;\nadd.s64 %rd5, %rd5, {};\n",
             SIZE / self.columns - 1,
             self.columns,
             SIZE * ROW_BYTES,
-            permute_unit("%i7", "%i6"),
+            permute_unit_text("%i7", "%i6"),
             self.stride,
             load_addresses("%a", 0),
             load_addresses("%b", 128 * self.stride),
@@ -98,7 +98,7 @@ impl SeriesKernel {
         let at = stage * self.stage_bytes();
         // Each warp computes half of the columns, 8 per MMA.
         let mmas_along_n = self.columns / 16;
-        let load_b = |step: usize| match self.permuted {
+        let b_loads = |step: usize| match self.permuted {
             true => repeat(mmas_along_n / 2, |pair| {
                 let b = |index: usize| format!("%y{}", step % 2 * 32 + 4 * pair + index);
                 format!(
@@ -119,7 +119,7 @@ impl SeriesKernel {
                 )
             }),
         };
-        let multiply = |step: usize, row: usize| {
+        let mmas_of_rows = |step: usize, row: usize| {
             let a: Vec<String> = (0..4).map(|index| format!("%x{}", step % 2 * 16 + 4 * row + index)).collect();
             let a = a.join(", ");
             let load = format!("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{a}}}, [%a{step}+{}];\n", at + row * 16 * self.stride);
@@ -134,7 +134,7 @@ impl SeriesKernel {
             });
             load + &mmas
         };
-        repeat(4, |step| load_b(step) + &repeat(4, |row| multiply(step, row)))
+        repeat(4, |step| b_loads(step) + &repeat(4, |row| mmas_of_rows(step, row)))
     }
 
     /// Returns the complete kernel, whose grid covers the output matrix.
@@ -157,12 +157,12 @@ impl SeriesKernel {
         };
         let first = if self.stages > 1 { self.copies(0, "") } else { String::new() };
         let store = |index: usize| {
-            let (row, n_index, half) = (index / 2 / mmas_along_n, index / 2 % mmas_along_n, index % 2);
-            let accumulator = 4 * (row * mmas_along_n + n_index) + 2 * half;
+            let (row, n_index, half_columns) = (index / 2 / mmas_along_n, index / 2 % mmas_along_n, index % 2);
+            let accumulator = 4 * (row * mmas_along_n + n_index) + 2 * half_columns;
             format!(
                 "cvt.rn.bf16x2.f32 %i0, %c{}, %c{accumulator};\nst.global.b32 [%rd5+{}], %i0;",
                 accumulator + 1,
-                (row * 16 + half * 8) * ROW_BYTES + n_index * 16
+                (row * 16 + half_columns * 8) * ROW_BYTES + n_index * 16
             )
         };
         let body = format!(
@@ -180,9 +180,9 @@ impl SeriesKernel {
     }
 }
 
-/// Compares the TFLOP/s on A100 with 40 GB. The first kernel waits for shared memory, so it runs at the maximum clock rate. The
-/// other kernels spend most of the time in MMAs; their clock rate follows from the 244 TFLOP/s of the fastest library on the same
-/// machine.
+/// Compares the predicted TFLOP/s with measurements on A100 with 40 GB. The first kernel waits for shared memory, so it runs at the
+/// maximum clock rate. The other kernels spend most of the time in MMAs, which reduces the clock rate. Their clock rate follows
+/// from the 244 TFLOP/s of the fastest library on the same machine.
 #[test]
 fn matmul_rate_by_shared_memory_layout() {
     let series = [

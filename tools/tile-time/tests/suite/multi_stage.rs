@@ -10,7 +10,7 @@ struct StageShape {
     row_bytes: usize,
     /// Rows of each TMA copy of a stage.
     tma_copies: &'static [usize],
-    /// Number of MMAs of a stage, and columns of each MMA.
+    /// Number of MMAs that read a stage, and columns of each MMA.
     mmas: usize,
     columns: u32,
     /// Whether L2 already holds all operands before the launch.
@@ -25,7 +25,8 @@ impl StageShape {
 
     /// Returns a kernel that fills and reads `count` stages, one after another, in a buffer of `stages` stages.
     fn kernel(&self, stages: usize, count: usize) -> Kernel {
-        // Byte offset of the mbarriers that signal a free stage. The mbarriers that signal full stages start at offset 0.
+        // Byte offset in shared memory of the mbarriers that signal a free stage. The mbarriers that signal a full stage start at
+        // offset 0.
         const FREE: usize = 128;
         let mut maps: Vec<usize> = self.tma_copies.to_vec();
         maps.dedup();
@@ -49,7 +50,7 @@ impl StageShape {
             rows_before += rows;
             copy
         });
-        let fill = format!(
+        let copy_step = format!(
             "mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r17], {};\nmad.lo.s32 %r18, %r14, {}, %r1;\nmul.lo.s32 %r19, %r16, {};\n{}",
             self.stage_bytes(),
             self.stage_bytes(),
@@ -57,16 +58,16 @@ impl StageShape {
             copies.collect::<String>()
         );
         let mma_text = "tcgen05.mma.cta_group::1.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n".repeat(self.mmas);
-        let multiply = format!(
+        let mma_step = format!(
             "{mma_text}add.s32 %r5, %r17, {FREE};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n"
         );
         let last = wait_text("LAST", FREE + 8 * ((count - 1) % stages), (count - 1) / stages);
         let body = format!(
             "@%p4 bra FILL;\n{}{last}bra DONE;\n{}DONE:\nbarrier.sync 0;\n@%p5 bra END;\nbar.warp.sync -1;\n\
              tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 256;\nEND:\n",
-            stage_loop("MULTIPLY", 0, 0, &multiply),
-            // The first wait for a free stage returns at once, because the phase before the first has parity 1.
-            stage_loop("FILL", 1, FREE, &fill)
+            stage_loop("MULTIPLY", 0, 0, &mma_step),
+            // The first wait for each free stage returns at once: a wait with parity 1 succeeds on a new mbarrier.
+            stage_loop("FILL", 1, FREE, &copy_step)
         );
         let inits =
             repeat(2 * stages, |bar| format!("mbarrier.init.shared.b64 [%r1+{}], 1;", bar % stages * 8 + bar / stages * FREE));
@@ -97,11 +98,11 @@ impl StageShape {
     }
 }
 
-/// A stage takes the round-trip latency divided by the number of stages, until the row rate of the TMA copies is the limit. The
-/// measured times are in milliseconds on one SM of B200 at 1.965 GHz, with a K extent of 131072. The previous launch leaves 32 and
-/// 48 MB of 8-bit operands in L2, but not 64 MB and more of bf16 operands.
+/// With few stages, a stage takes the round-trip latency divided by the number of stages. With more stages, the row rate of the TMA
+/// copies limits the time. The measured times are in milliseconds on one SM of B200 at 1.965 GHz, with a K extent of 131072. The
+/// previous launch leaves 32 MB or 48 MB of 8-bit operands in L2, but not 64 MB or more of bf16 operands.
 #[test]
-fn multi_stage_tma_buffers() {
+fn multi_stage_buffer_cycles_by_stage_count() {
     let bf16_stages = |tma_copies, mmas, columns| StageShape { row_bytes: 128, tma_copies, mmas, columns, cached: false };
     let fp8_stages = |row_bytes, tma_copies, mmas, columns| StageShape { row_bytes, tma_copies, mmas, columns, cached: true };
     let measured = [

@@ -1,15 +1,16 @@
-//! Tests that the model predicts publicly known performance orderings. The compared kernels differ in one feature only: CTA pairs,
+//! Tests that the model predicts publicly known performance orderings. Two compared kernels differ only in one feature: CTA pairs,
 //! or an epilogue that overlaps the MMAs of the next tile. `tests/cli/performance_ordering.rs` checks compiled kernels.
 
 use crate::rates::{assert_near, commit_text, cycles_per_repetition, wait_text};
 use crate::support::{Kernel, repeat};
 
-/// Offsets in bytes of the three mbarriers of stage 0. They signal that its data has arrived, that the stage is free, and that the
-/// data of the peer CTA has arrived.
+/// Byte offsets in shared memory of the three mbarriers of stage 0. The mbarriers signal that the data of the stage has arrived,
+/// that the stage is free, and that the data of the other CTA of the pair has arrived.
 const FULL: usize = 0;
 const FREE: usize = 128;
 const PEER: usize = 256;
 
+/// Returns PTX that initialises the mbarriers at byte offsets `bars` for a number of arrivals per phase.
 fn mbarrier_inits(bars: impl Iterator<Item = usize>, arrivals: u32) -> String {
     bars.map(|bar| format!("mbarrier.init.shared.b64 [%r1+{bar}], {arrivals};\n")).collect()
 }
@@ -18,23 +19,23 @@ fn mbarrier_inits(bars: impl Iterator<Item = usize>, arrivals: u32) -> String {
 /// columns and a depth of 64. A single CTA loads all columns of B. A CTA of a pair loads half of them, so it has smaller and more
 /// stages.
 fn multi_stage_matmul(pair: bool, count: usize) -> Kernel {
-    let (group, rows, parts, stages) = if pair { (2, 256, 2, 6) } else { (1, 128, 3, 4) };
+    let (group, rows, copies_per_stage, stages) = if pair { (2, 256, 2, 6) } else { (1, 128, 3, 4) };
     let wait_for_stage =
         |name: &str, tile: usize, bars: usize| wait_text(&format!("{name}{tile}"), bars + 8 * (tile % stages), tile / stages);
-    let fill = |tile: usize| {
+    let copy_tile = |tile: usize| {
         let free = if tile >= stages { wait_for_stage("FREE", tile - stages, FREE) } else { String::new() };
         let bar = FULL + 8 * (tile % stages);
         let part = |part: usize| {
-            let (to, from) = (1024 + (tile % stages * parts + part) * 16384, (parts * tile + part) * 16384);
+            let (to, from) = (1024 + (tile % stages * copies_per_stage + part) * 16384, (copies_per_stage * tile + part) * 16384);
             format!(
                 "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1+{to}], [%rd1+{from}], 16384, [%r1+{bar}];\n"
             )
         };
-        let expect = format!("mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r1+{bar}], {};\n", 16384 * parts);
-        free + &expect + &(0..parts).map(part).collect::<String>()
+        let expect = format!("mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r1+{bar}], {};\n", 16384 * copies_per_stage);
+        free + &expect + &(0..copies_per_stage).map(part).collect::<String>()
     };
     let mma_text = format!("tcgen05.mma.cta_group::{group}.kind::f16 [%r20], %rd8, %rd8, %r22, %p2;\n").repeat(4);
-    let multiply = |tile: usize| {
+    let mma_tile = |tile: usize| {
         let wait_for_data = wait_for_stage("FULL", tile, FULL);
         let bar = FREE + 8 * (tile % stages);
         if pair {
@@ -45,20 +46,23 @@ fn multi_stage_matmul(pair: bool, count: usize) -> Kernel {
         }
     };
     // The second CTA of a pair signals the arrival of its data to the first CTA.
-    let signal = |tile: usize| {
+    let signal_peer_data = |tile: usize| {
         let bar = PEER + 8 * (tile % stages);
         wait_for_stage("THERE", tile, FULL) + &format!("mbarrier.arrive.shared::cluster.b64 _, [%r7+{bar}];\n")
     };
     let last = |name: &str| wait_for_stage(name, count - 1, FREE);
-    let second_cta_text =
-        if pair { format!("SIGNAL:\n{}{}bra.uni DONE;\n", repeat(count, signal), last("SIGNALED")) } else { String::new() };
+    let second_cta_text = if pair {
+        format!("SIGNAL:\n{}{}bra.uni DONE;\n", repeat(count, signal_peer_data), last("SIGNALED"))
+    } else {
+        String::new()
+    };
     let body = format!(
         "@%p4 bra FILL;\n{}{}{}bra.uni DONE;\n{second_cta_text}FILL:\n{}DONE:\nbar.warp.sync -1;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\n\
          @%p5 bra END;\ntcgen05.dealloc.cta_group::{group}.sync.aligned.b32 %r20, 256;\nEND:\n",
         if pair { "@%p6 bra SIGNAL;\n" } else { "" },
-        repeat(count, multiply),
+        repeat(count, mma_tile),
         last("LAST"),
-        repeat(count, fill)
+        repeat(count, copy_tile)
     );
     let bars = (0..stages).flat_map(|slot| [FULL, FREE, PEER].map(|bar| bar + 8 * slot));
     let prologue = format!(
@@ -71,12 +75,16 @@ fn multi_stage_matmul(pair: bool, count: usize) -> Kernel {
         mbarrier_inits(bars, 1),
         1 << 4 | (256 >> 3) << 17 | (rows >> 4) << 24
     );
-    let kernel =
-        Kernel::new("sm_100a", 64).prologue(&prologue).body(body).shared_bytes(1024 + 196_608).out_bytes(count * parts * 16384);
+    let kernel = Kernel::new("sm_100a", 64)
+        .prologue(&prologue)
+        .body(body)
+        .shared_bytes(1024 + 196_608)
+        .out_bytes(count * copies_per_stage * 16384);
     if pair { kernel.cluster(2).grid(2) } else { kernel }
 }
 
-/// A single CTA waits for TMA, which copies 384 rows for 512 cycles of MMAs. A CTA of a pair copies only 256 rows.
+/// A single CTA waits for TMA, which copies 384 rows for 512 cycles of MMAs. Each CTA of a pair copies only 256 rows for the same
+/// cycles of MMAs.
 #[test]
 fn cta_pairs_outperform_single_ctas() {
     let [single_cta, pair] =
@@ -90,17 +98,17 @@ fn persistent_kernel(stages: usize, count: usize) -> Kernel {
     let wait_for_stage = |name: &str, tile: usize, bars: usize, iteration: usize| {
         wait_text(&format!("{name}{tile}"), bars + 8 * (tile % stages), iteration)
     };
-    let multiply = |tile: usize| {
+    let mma_tile = |tile: usize| {
         let iteration = tile / stages;
-        let free = if iteration > 0 { wait_for_stage("FREE", tile, FREE, iteration - 1) } else { String::new() };
+        let free_wait_text = if iteration > 0 { wait_for_stage("FREE", tile, FREE, iteration - 1) } else { String::new() };
         let mma_text = format!(
             "add.s32 %r21, %r20, {};\n{}",
             128 * (tile % stages),
             "tcgen05.mma.cta_group::1.kind::f16 [%r21], %rd8, %rd8, %r22, %p2;\n".repeat(64)
         );
-        free + &mma_text + &commit_text(FULL + 8 * (tile % stages))
+        free_wait_text + &mma_text + &commit_text(FULL + 8 * (tile % stages))
     };
-    let store = |tile: usize| {
+    let epilogue = |tile: usize| {
         let load = |part: usize| {
             let registers: Vec<String> = (24..40).map(|register| format!("%r{register}")).collect();
             let stores: String =
@@ -130,8 +138,8 @@ fn persistent_kernel(stages: usize, count: usize) -> Kernel {
     let body = format!(
         "@%p4 bra MULTIPLY;\n{}bra.uni DONE;\nMULTIPLY:\n{}DONE:\nbarrier.sync 0;\n@%p5 bra END;\n\
          tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r20, 256;\nEND:\n",
-        repeat(count, store),
-        repeat(count, multiply)
+        repeat(count, epilogue),
+        repeat(count, mma_tile)
     );
     Kernel::new("sm_100a", 160).prologue(&prologue).body(body).out_bytes(128 * 128 * 4)
 }

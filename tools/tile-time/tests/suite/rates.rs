@@ -4,16 +4,16 @@
 
 use crate::support::{Kernel, repeat};
 
-/// Returns the predicted cycles per repetition: the difference of a kernel with `counts.1` and a kernel with `counts.0`
-/// repetitions. The difference excludes prologue and epilogue.
+/// Returns the predicted cycles per repetition of an instruction sequence. `kernel(count)` repeats the sequence `count` times. The
+/// result is the difference between `counts.1` and `counts.0` repetitions, so it excludes prologue and epilogue.
 pub(crate) fn cycles_per_repetition(gpu: &str, kernel: impl Fn(usize) -> Kernel, counts: (usize, usize)) -> f64 {
     let (few, many) = (kernel(counts.0).cycles(gpu), kernel(counts.1).cycles(gpu));
     (many - few) / (counts.1 - counts.0) as f64
 }
 
-/// Checks that a predicted value is within a relative tolerance of the measured value. `what` names the value in the message.
-pub(crate) fn assert_near(what: &str, predicted: f64, expected: f64, tolerance: f64) {
-    assert!((predicted / expected - 1.0).abs() <= tolerance, "{what}: {predicted:.3}, measured on the machine {expected}");
+/// Checks that `predicted` is within a relative tolerance of `measured`. `quantity` names the compared quantity in the message.
+pub(crate) fn assert_near(quantity: &str, predicted: f64, measured: f64, tolerance: f64) {
+    assert!((predicted / measured - 1.0).abs() <= tolerance, "{quantity}: {predicted:.3}, measured on the machine {measured}");
 }
 
 /// Returns a kernel with a chain of `count` instructions, each dependent on the previous one.
@@ -122,7 +122,7 @@ fn a_truncated_cta_is_extrapolated() {
     assert_near("truncated CTA", report["cycles"].as_f64().expect("a number"), cycles_of_complete_cta, 0.05);
 }
 
-/// Tests loads from shared memory: latency, bandwidth, and bank conflicts of `degree` lanes per bank.
+/// Tests loads from shared memory: latency, bandwidth, and bank conflicts. `degree` is the number of lanes that access one bank.
 #[test]
 fn shared_memory_latency_and_bank_conflicts() {
     for (gpu, target) in [("a100", "sm_80"), ("h100-sxm", "sm_90"), ("b200", "sm_100")] {
@@ -161,7 +161,7 @@ fn barrier_latency_by_warps() {
     }
 }
 
-/// Diverged threads of a warp arrive at a barrier separately, and each of them waits.
+/// Diverged threads of a warp execute a barrier instruction separately, and each group of threads waits for the barrier.
 #[test]
 fn barriers_of_diverged_warps() {
     let iteration = |i: usize| {
@@ -246,8 +246,9 @@ pub(crate) fn commit_text(bar: usize) -> String {
     format!("add.s32 %r5, %r1, {bar};\ntcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];\n")
 }
 
-/// An SM fetches code that exceeds its instruction cache from L2. One line of eight instructions and eight prefetched lines take
-/// the latency of one access plus the issue of one line.
+/// An SM fetches code from L2 if the code exceeds the instruction cache. A miss fetches one line of eight instructions, and the SM
+/// prefetches the next eight lines. These 72 instructions take the latency of one L2 access (330 cycles) plus the issue of one
+/// line.
 #[test]
 fn code_larger_than_the_instruction_cache() {
     let cycles =
@@ -255,10 +256,10 @@ fn code_larger_than_the_instruction_cache() {
     assert_near("an instruction", cycles, (330.0 + 8.0) / 72.0, 0.03);
 }
 
-/// Impossible instruction caches in a machine file are harmless: a line holds at least one instruction, and prefetching ends with
-/// the code.
+/// A machine file may describe an impossible instruction cache. The model then assumes that a line holds at least one instruction,
+/// and it prefetches no line after the end of the code.
 #[test]
-fn impossible_instruction_caches_are_harmless() {
+fn impossible_instruction_caches_have_finite_times() {
     let kernel = independent_stream("sm_100", 32, "fma.rn.f32 %f#, %f#, %f#, %f#;", 100);
     for number in ["code.line=0", "code.line=1e-9", "code.cache=0", "code.prefetch_lines=1e30"] {
         let cycles = kernel.report_with("b200", &["--set", "code.cache=0", "--set", number])["cycles"].as_f64();
@@ -271,8 +272,8 @@ fn impossible_instruction_caches_are_harmless() {
 fn repeated_launches_hit_l2() {
     let load = "mov.u32 %r1, %tid.x;\nmul.wide.u32 %rd2, %r1, 4;\nadd.s64 %rd3, %rd1, %rd2;\nld.global.b32 %r9, [%rd3];";
     let kernel = Kernel::new("sm_100", 128).body(load);
-    let misses = |options: &[&str]| kernel.report_with("b200", options)["misses"].as_f64().expect("a number");
-    assert_eq!((misses(&[]), misses(&["--repeated"])), (1.0, 0.0));
+    let dram_share = |options: &[&str]| kernel.report_with("b200", options)["dram_share"].as_f64().expect("a number");
+    assert_eq!((dram_share(&[]), dram_share(&["--repeated"])), (1.0, 0.0));
 }
 
 /// Tests the cycles per commit group of `cp.async` on B200. Each thread on all SMs copies 16 bytes per group, and has one to four
@@ -299,7 +300,7 @@ fn cp_async_rates() {
     }
 }
 
-/// Tests the cycles per TMA copy from DRAM by all SMs, with up to four copies in flight before each wait.
+/// Tests the cycles per TMA copy from DRAM. All SMs copy, and each SM has one, two or four copies in flight before each wait.
 #[test]
 fn tma_copy_rates() {
     let single_copies =
@@ -346,8 +347,8 @@ fn tma_copy_rates() {
     }
 }
 
-/// A thread issues a TMA copy every 50 cycles. The TMA unit of the SM is free in between, so the copies of four CTAs take as long
-/// as those of one.
+/// A thread issues a TMA copy every 50 cycles. Between two copies, the TMA unit of the SM is free for copies of other CTAs. The
+/// copies of four CTAs therefore take as long as the copies of one CTA.
 #[test]
 fn tma_copies_of_several_ctas_are_issued_concurrently() {
     const BYTES: usize = 128;
@@ -377,7 +378,8 @@ fn tma_copies_of_several_ctas_are_issued_concurrently() {
     }
 }
 
-/// `ptxas` unrolls a short loop with an unknown trip count four times, and issues four loads together. A barrier prevents that.
+/// `ptxas` unrolls a short loop with an unknown trip count four times, and issues four loads together. A barrier in the loop
+/// prevents this.
 #[test]
 fn loads_of_an_unrolled_loop_are_in_flight_together() {
     const MEMORY_LATENCY: f64 = 650.0;

@@ -21,23 +21,25 @@ fn chain_kernel(grid: u32) -> Kernel {
     Kernel::new("sm_90a", 128).grid(grid).body(body)
 }
 
-/// Returns the what-if scenarios of a report with their gains.
+/// Returns the what-if scenarios of a report, each with the share of the time that it would save.
 fn advice_list(report: &serde_json::Value) -> Vec<(String, f64)> {
-    let list = report["advice"].as_array().expect("there is a list");
-    list.iter().map(|one| (one["if"].as_str().expect("text").into(), one["gain"].as_f64().expect("a number"))).collect()
+    let entry = |advice: &serde_json::Value| {
+        (advice["scenario"].as_str().expect("text").into(), advice["saved_share"].as_f64().expect("a number"))
+    };
+    report["advice"].as_array().expect("there is a list").iter().map(entry).collect()
 }
 
 /// Returns the report of a kernel with its potential savings.
-fn with_advice(kernel: &Kernel) -> serde_json::Value {
+fn report_with_advice(kernel: &Kernel) -> serde_json::Value {
     kernel.report_with_advice(GPU)
 }
 
 #[test]
-fn operations_and_bytes_are_counted_in_the_execution() {
+fn roofline_counts_executed_operations_and_bytes() {
     let report = chain_kernel(132).report(GPU);
     let flops = report["roofline"]["flops"].as_f64().expect("a number");
     assert_eq!(flops, 132.0 * 128.0 * 2000.0 * 2.0);
-    assert_eq!(report["roofline"]["from"], "executed");
+    assert_eq!(report["roofline"]["source"], "executed");
     assert_eq!(report["roofline"]["limited_by"], "compute");
     let tflops = report["tflops"].as_f64().expect("a number");
     assert!((tflops * 1e12 * report["seconds"].as_f64().expect("a number") / flops - 1.0).abs() < 1e-9);
@@ -45,42 +47,43 @@ fn operations_and_bytes_are_counted_in_the_execution() {
     let report = copy_kernel(8192).report(GPU);
     assert_eq!(report["roofline"]["bytes"].as_f64(), Some(2.0 * 8192.0 * 2048.0));
     assert_eq!(report["roofline"]["limited_by"], "memory");
-    let reached = report["roofline"]["reached"].as_f64().expect("a number");
-    assert!((0.3..=1.0).contains(&reached), "{reached}");
+    let reached_share = report["roofline"]["reached_share"].as_f64().expect("a number");
+    assert!((0.3..=1.0).contains(&reached_share), "{reached_share}");
 }
 
 #[test]
-fn stated_work_overrides_counted_work() {
+fn work_stated_by_the_launch_overrides_counted_work() {
     let report = chain_kernel(132).flops(1e9).report(GPU);
-    assert_eq!((&report["roofline"]["from"], report["roofline"]["flops"].as_f64()), (&"stated".into(), Some(1e9)));
+    assert_eq!((&report["roofline"]["source"], report["roofline"]["flops"].as_f64()), (&"stated".into(), Some(1e9)));
 }
 
 #[test]
 fn the_report_advises_more_ctas_if_the_last_wave_is_partial() {
-    let gain_of = |grid: u32| -> Option<f64> {
-        advice_list(&with_advice(&chain_kernel(grid)))
+    let saved_share = |grid: u32| -> Option<f64> {
+        advice_list(&report_with_advice(&chain_kernel(grid)))
             .into_iter()
-            .find(|(if_, _)| if_.starts_with("a grid that fills"))
-            .map(|(_, gain)| gain)
+            .find(|(scenario, _)| scenario.starts_with("a grid that fills"))
+            .map(|(_, share)| share)
     };
-    let two = chain_kernel(132 * 2).report(GPU);
-    let fits =
-        132 * two["resident_ctas"].as_u64().expect("a number") as u32 / two["waves"].as_f64().expect("a number").ceil() as u32;
-    assert_eq!(fits, 264, "two CTAs of 96 KiB are resident on an SM");
-    // A chain waits for its own results, so twice the number of CTAs, each with half of the work, takes half of the time.
-    let half = gain_of(132).expect("there is advice");
-    assert!((0.4..0.55).contains(&half), "{half}");
-    let quarter = gain_of(66).expect("there is advice");
-    assert!((0.6..0.8).contains(&quarter), "{quarter}");
-    // The second wave is nearly empty.
-    assert!(gain_of(265).is_some_and(|gain| gain > 0.3));
-    assert_eq!(gain_of(264), None);
+    let full_wave = chain_kernel(132 * 2).report(GPU);
+    let number = |key: &str| full_wave[key].as_f64().expect("a number");
+    let ctas_per_wave = 132 * number("resident_ctas") as u32 / number("waves").ceil() as u32;
+    assert_eq!(ctas_per_wave, 264, "two CTAs of 96 KiB are resident on an SM");
+    // A chain waits for its own results. Twice the number of CTAs, each with half of the work, therefore takes half of the time.
+    let half_full_wave = saved_share(132).expect("there is advice");
+    assert!((0.4..0.55).contains(&half_full_wave), "{half_full_wave}");
+    let quarter_full_wave = saved_share(66).expect("there is advice");
+    assert!((0.6..0.8).contains(&quarter_full_wave), "{quarter_full_wave}");
+    // With 265 CTAs, the second wave has one CTA.
+    assert!(saved_share(265).is_some_and(|share| share > 0.3));
+    assert_eq!(saved_share(264), None);
 }
 
 #[test]
 fn the_report_does_not_advise_to_reduce_compulsory_dram_traffic() {
-    let report = with_advice(&copy_kernel(32768));
-    let dram = report["busy"].as_array().expect("a list").iter().find(|busy| busy["unit"] == "DRAM").expect("it is there");
-    assert!(dram["part"].as_f64().expect("a number") > 0.7, "{dram}");
-    assert!(!advice_list(&report).iter().any(|(if_, _)| if_.contains("DRAM")), "{:?}", advice_list(&report));
+    let report = report_with_advice(&copy_kernel(32768));
+    let utilization = report["utilization"].as_array().expect("a list");
+    let dram = utilization.iter().find(|entry| entry["unit"] == "DRAM").expect("it is there");
+    assert!(dram["share"].as_f64().expect("a number") > 0.7, "{dram}");
+    assert!(!advice_list(&report).iter().any(|(scenario, _)| scenario.contains("DRAM")), "{:?}", advice_list(&report));
 }

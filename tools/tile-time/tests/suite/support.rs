@@ -15,7 +15,7 @@ pub(crate) struct Kernel {
     out_bytes: usize,
     cluster: u32,
     shared_bytes: u32,
-    /// Operations that the launch states.
+    /// Floating-point operations that the launch states; 0 if the launch states none.
     flops: f64,
     /// The TMA tiles of the tensor maps: bytes of a row, and number of rows.
     tma_tiles: Vec<(usize, usize)>,
@@ -87,7 +87,8 @@ impl Kernel {
         Kernel { tma_tiles: tma_tiles.to_vec(), ..self }
     }
 
-    /// Returns the line before the PTX text from which the simulator computes a tensor map (a recipe, crate `tensormap`).
+    /// Returns the comment line of a tensor map (a recipe, crate `tensormap`). The simulator computes the tensor map from the
+    /// recipe.
     fn tensor_map_recipe(&self, number: usize) -> String {
         let (bytes, rows) = self.tma_tiles[number];
         format!(
@@ -133,7 +134,7 @@ impl Kernel {
         write("launch.json", &launch);
     }
 
-    /// Returns the report of `tile-time` for a GPU, and requires a complete execution.
+    /// Returns the report of `tile-time` for a GPU. Panics if the sample CTA was truncated.
     pub(crate) fn report(&self, gpu: &str) -> serde_json::Value {
         let report = self.report_with(gpu, &[]);
         assert!(report["complete"] == true, "{report}");

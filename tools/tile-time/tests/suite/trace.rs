@@ -1,12 +1,12 @@
-//! Checks the timeline against Chrome's trace event format as Perfetto reads it. Events that Perfetto would drop or repair are
-//! errors.
+//! Checks the timeline against Chrome's trace event format as Perfetto reads it. An event that Perfetto would drop or repair fails
+//! the test.
 
 use crate::support::{Kernel, repeat};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns a kernel that issues three TMA copies, waits for each of them, and ends with a barrier of two warps.
-fn kernel() -> Kernel {
+fn kernel_with_three_copies() -> Kernel {
     let copy = |_| {
         "mbarrier.arrive.expect_tx.shared.b64 %rd9, [%r2], 4096;\n\
          cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd1], 4096, [%r2];\nadd.s32 %r2, %r2, 8;\n\
@@ -19,7 +19,7 @@ fn kernel() -> Kernel {
     let prologue = "mov.u32 %r1, buffer;\nadd.s32 %r2, %r1, 8;\nadd.s32 %r3, %r1, 8;\nadd.s32 %r4, %r1, 1024;\n\
          mov.u32 %r5, %tid.x;\nsetp.ne.s32 %p1, %r5, 0;\n@%p1 bra DONE;\n";
     let inits = repeat(3, |_| "mbarrier.init.shared.b64 [%r2], 1;\nadd.s32 %r2, %r2, 8;".into()) + "add.s32 %r2, %r1, 8;\n";
-    // This chain is longer than the copies, so an assembler schedules it before them.
+    // The latency of this chain is longer than the latency of the copies, so an assembler schedules the chain before the copies.
     let chain = repeat(8, |_| "ex2.approx.ftz.f32 %f1, %f1;".into());
     let body = format!("{inits}{}{chain}{}DONE:\nbarrier.sync 0;", repeat(3, copy), repeat(3, wait));
     Kernel::new("sm_90a", 64).prologue(prologue).body(body).out_bytes(4096).grid(4)
@@ -28,7 +28,7 @@ fn kernel() -> Kernel {
 /// Runs `tile-time --trace` on the kernel and returns the events of the trace.
 fn trace_events() -> Vec<Value> {
     let folder = tempfile::tempdir().expect("the test can create a folder");
-    kernel().write(folder.path());
+    kernel_with_three_copies().write(folder.path());
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_tile-time"))
         .args(["k.ptx", "--launch", "launch.json", "--trace", "trace.json", "--no-advice", "--registers", "64"])
         .current_dir(folder.path())
@@ -77,10 +77,10 @@ fn trace_events_are_valid_for_viewers() {
                 )
             }
             "e" => {
-                let begun = open_copies
+                let copy_count = open_copies
                     .remove(&format!("{}/{}", text("cat"), event["id"]))
                     .unwrap_or_else(|| panic!("it has not begun: {event}"));
-                assert!(number_field(event, "ts") >= begun, "{event}");
+                assert!(number_field(event, "ts") >= copy_count, "{event}");
             }
             other => panic!("no such phase: {other}"),
         }
@@ -116,9 +116,9 @@ fn warps_engines_and_barriers_have_rows() {
     for name in copies().filter_map(|event| event["name"].as_str()) {
         assert!(name.starts_with("cp.async.bulk"), "a copy is called {name}");
     }
-    let begun = copies().count();
-    let blocks: BTreeSet<u64> = events.iter().filter_map(|event| event["pid"].as_u64()).collect();
-    assert_eq!(begun, 3 * blocks.len(), "three copies in each block");
+    let copy_count = copies().count();
+    let ctas: BTreeSet<u64> = events.iter().filter_map(|event| event["pid"].as_u64()).collect();
+    assert_eq!(copy_count, 3 * ctas.len(), "three copies in each block");
     let phases = events.iter().filter(|event| event["ph"] == "i").count();
-    assert_eq!(phases, 3 * blocks.len(), "and three phases");
+    assert_eq!(phases, 3 * ctas.len(), "and three phases");
 }

@@ -1,45 +1,44 @@
-//! Grids that exceed one wave: equal CTAs run in waves. In a short sequence of waves, the partial last wave takes as long as a full
-//! wave.
+//! Tests grids of more than one wave. In a short sequence of waves, a partial last wave takes as long as a full wave.
 
 use crate::rates::assert_near;
 use crate::support::{Kernel, repeat};
 
-/// Returns a kernel of which an SM holds `resident` CTAs. A CTA takes about 20,000 cycles by itself.
-fn kernel(resident: u32, grid: u32) -> Kernel {
+/// Returns a kernel of which an SM holds `ctas_per_sm` CTAs. A CTA takes about 20,000 cycles by itself.
+fn chain_kernel(ctas_per_sm: u32, grid: u32) -> Kernel {
     let chain = repeat(64, |_| "add.s32 %r9, %r9, %r9;".into());
     let body = format!(
         "mov.b32 %r9, 0;\nmov.b32 %r10, 0;\nNEXT:\n{chain}add.s32 %r10, %r10, 1;\nsetp.lt.s32 %p1, %r10, 80;\n@%p1 bra NEXT;\n"
     );
-    Kernel::new("sm_100", 128).body(body).shared_bytes(220 * 1024 / resident).grid(grid)
+    Kernel::new("sm_100", 128).body(body).shared_bytes(220 * 1024 / ctas_per_sm).grid(grid)
 }
 
 #[test]
 fn time_of_a_grid_is_proportional_to_its_waves() {
-    for resident in [1, 2] {
-        let one_wave = kernel(resident, 148).cycles("b200");
-        let resident_ctas = 148 * resident;
-        for (blocks, waves) in [
-            (resident_ctas, 1.0),
-            (resident_ctas + 1, 2.0),
-            (2 * resident_ctas, 2.0),
-            (3 * resident_ctas - 20, 3.0),
-            (10 * resident_ctas, 10.0),
+    for ctas_per_sm in [1, 2] {
+        let one_wave = chain_kernel(ctas_per_sm, 148).cycles("b200");
+        let ctas_per_wave = 148 * ctas_per_sm;
+        for (ctas, waves) in [
+            (ctas_per_wave, 1.0),
+            (ctas_per_wave + 1, 2.0),
+            (2 * ctas_per_wave, 2.0),
+            (3 * ctas_per_wave - 20, 3.0),
+            (10 * ctas_per_wave, 10.0),
         ] {
             assert_near(
-                &format!("{blocks} CTAs, {resident} resident"),
-                kernel(resident, blocks).cycles("b200") / one_wave,
+                &format!("{ctas} CTAs, {ctas_per_sm} resident"),
+                chain_kernel(ctas_per_sm, ctas).cycles("b200") / one_wave,
                 waves,
                 0.05,
             );
         }
         // In a long sequence of waves, CTAs do not end together, so a partial wave takes only its fraction of a full wave.
-        let many = kernel(resident, 100 * resident_ctas + resident_ctas / 4).cycles("b200") / one_wave;
+        let many = chain_kernel(ctas_per_sm, 100 * ctas_per_wave + ctas_per_wave / 4).cycles("b200") / one_wave;
         assert_near("a hundred waves and a quarter", many, 100.25, 0.05);
     }
 }
 
-/// A persistent kernel has as many CTAs as the GPU holds at once, and each CTA processes tiles in turn. The longest CTA processes
-/// one tile more than the shortest.
+/// A persistent kernel has as many CTAs as the GPU holds at once, and each CTA processes tiles in turn. The CTA with the most tiles
+/// determines the time; it processes at most one tile more than the other CTAs.
 #[test]
 fn time_of_persistent_ctas_is_proportional_to_the_longest_cta() {
     let kernel = |tiles: u32| {
@@ -50,13 +49,13 @@ fn time_of_persistent_ctas_is_proportional_to_the_longest_cta() {
         );
         Kernel::new("sm_100", 128).body(body).shared_bytes(220 * 1024).grid(148).sample_blocks(&[0, 74, 147])
     };
-    let one = kernel(148).cycles("b200");
+    let single_wave_cycles = kernel(148).cycles("b200");
     for (tiles, waves) in [(149, 2.0), (296, 2.0), (444, 3.0), (600, 5.0)] {
-        assert_near(&format!("{tiles} tiles"), kernel(tiles).cycles("b200") / one, waves, 0.05);
+        assert_near(&format!("{tiles} tiles"), kernel(tiles).cycles("b200") / single_wave_cycles, waves, 0.05);
     }
 }
 
-/// Co-resident CTAs whose shared memory fits on an SM still wait for each other's TMEM columns.
+/// A CTA that allocates all TMEM columns of an SM delays the other CTA, although the shared memory of both fits on the SM.
 #[test]
 fn tmem_allocation_limits_resident_ctas() {
     let kernel = |columns: u32| {

@@ -10,7 +10,7 @@ use serde::de::{IntoDeserializer, Visitor};
 pub(super) struct Items<'a, 't> {
     pub(super) reader: &'a mut Reader<'t>,
     pub(super) close: &'static str,
-    /// Whether no item was read.
+    /// Whether no item was read so far.
     pub(super) first: bool,
 }
 
@@ -48,11 +48,11 @@ impl<'de> de::MapAccess<'de> for &mut Items<'_, '_> {
 
 /// The progress of [`Fields`].
 pub(super) enum FieldState {
-    /// No field was read.
+    /// No field was read so far.
     First,
     /// The last field that was read is in the text.
     Written,
-    /// All fields in the text were read; omitted fields follow.
+    /// All fields in the text were read. The remaining fields are omitted fields.
     Missing,
 }
 
@@ -79,7 +79,7 @@ impl<'de> de::MapAccess<'de> for &mut Fields<'_, '_> {
         }
         if !at_close && !matches!(self.state, FieldState::Missing) {
             self.state = FieldState::Written;
-            let word = self.reader.word();
+            let word = self.reader.read_word();
             let Some(field) = self.fields.iter().copied().find(|field| *field == word) else {
                 let suggestion = did_you_mean(word, self.fields.iter().copied());
                 let known_fields = match self.fields {
@@ -147,7 +147,7 @@ impl<'de> de::Deserializer<'de> for OmittedField<'_> {
     }
 }
 
-/// Deserializes an enum variant, whose name was read or is omitted.
+/// Deserializes the content of an enum variant. The caller has read the variant's name, or the text omits the name.
 pub(super) struct Variant<'a, 't> {
     pub(super) reader: &'a mut Reader<'t>,
     pub(super) name: &'static str,

@@ -1,6 +1,6 @@
 //! The accesses to buffers: their order, the stage that the role holds, and the content that they read.
 
-use super::{AbstractExecution, Content, EMPTY, FULL, Rule, ShadowAccess, can_belong_to};
+use super::{AbstractExecution, CheckResult, Content, EMPTY, FULL, ShadowAccess, can_belong_to};
 use crate::hazard_checker::buffer_stage::BufferStage;
 use crate::hazard_checker::event_trace::Event;
 use crate::module::{Drain, Fill};
@@ -9,27 +9,27 @@ use tileas::effects::{AccessKind, BufferAccess, Completes, Proxy};
 use tileas::{Buffer, Space, tensor_memory};
 
 impl<'a> AbstractExecution<'a> {
-    /// The accesses of one proxy that a role has issued and that are not complete.
-    pub(super) fn accesses_in_flight(&mut self, at: usize, proxy: Proxy) -> impl Iterator<Item = &mut ShadowAccess> {
+    /// The accesses through one proxy that a role has issued and that are not complete.
+    pub(super) fn accesses_in_flight(&mut self, role_index: usize, proxy: Proxy) -> impl Iterator<Item = &mut ShadowAccess> {
         self.shadow_accesses
             .iter_mut()
-            .filter(move |earlier| earlier.clock_entry == at && earlier.completed_at.is_none() && earlier.proxy == proxy)
+            .filter(move |earlier| earlier.clock_entry == role_index && earlier.completed_at.is_none() && earlier.proxy == proxy)
     }
 
-    /// Completes the accesses in flight after which at least `min_later_groups` later groups have begun.
-    pub(super) fn wait_for(&mut self, at: usize, proxy: Proxy, min_later_groups: u64) {
-        let now = self.executions[at].now;
-        self.accesses_in_flight(at, proxy)
+    /// Completes the accesses in flight after which at least `min_later_groups` further copy groups or MMAs have begun.
+    pub(super) fn wait_for(&mut self, role_index: usize, proxy: Proxy, min_later_groups: u64) {
+        let now = self.executions[role_index].now;
+        self.accesses_in_flight(role_index, proxy)
             .filter(|earlier| earlier.later_groups >= min_later_groups)
             .for_each(|earlier| earlier.completed_at = Some(now));
     }
 
     /// Checks that the MMAs which compute the accumulators used by an event are complete.
-    pub(super) fn check_accumulators_complete(&self, at: usize, event: &Event) -> Rule {
+    pub(super) fn check_accumulators_complete(&self, role_index: usize, event: &Event) -> CheckResult {
         let in_flight = |op: &OpId| {
             self.shadow_accesses
                 .iter()
-                .any(|earlier| earlier.clock_entry == at && earlier.completed_at.is_none() && earlier.op == *op)
+                .any(|earlier| earlier.clock_entry == role_index && earlier.completed_at.is_none() && earlier.op == *op)
         };
         match event.used_accumulators.iter().find(|(_, mmas)| mmas.iter().any(in_flight)) {
             Some((value, _)) => Err(format!("{value} is used while the MMA that computes it is in flight")),
@@ -38,13 +38,13 @@ impl<'a> AbstractExecution<'a> {
     }
 
     /// The stage of an access. Before phase `pipeline-loops`, accesses name no stage, so the result covers all stages.
-    fn accessed_stage(&self, at: usize, buffer: Buffer, number: u32) -> BufferStage {
+    fn accessed_stage(&self, role_index: usize, buffer: Buffer, number: u32) -> BufferStage {
         let stage = if self.rules.synchronised {
             BufferStage::new(self.attrs, buffer, number)
         } else {
             BufferStage::all_stages(self.attrs, buffer)
         };
-        stage.in_cta(self.executions[at].rank)
+        stage.in_cta(self.executions[role_index].rank)
     }
 
     /// The stages of an access: for an MMA of a CTA pair, the stage in both CTAs.
@@ -69,26 +69,32 @@ impl<'a> AbstractExecution<'a> {
     }
 
     /// Checks the accesses of an op against earlier accesses, and records them.
-    pub(super) fn check_and_record(&mut self, at: usize, op: OpId, accesses: &[(BufferAccess, u32)], completes: Completes) -> Rule {
+    pub(super) fn check_and_record(
+        &mut self,
+        role_index: usize,
+        op: OpId,
+        accesses: &[(BufferAccess, u32)],
+        completes: Completes,
+    ) -> CheckResult {
         for (access, number) in accesses {
-            let stage = self.accessed_stage(at, access.buffer, *number);
+            let stage = self.accessed_stage(role_index, access.buffer, *number);
             if self.rules.synchronised {
-                self.check_stage_held(at, access, *number)?;
+                self.check_stage_held(role_index, access, *number)?;
                 let mut parts = self.covered_parts(access, completes, stage).into_iter();
-                parts.try_for_each(|stage| self.check_conflict_order(at, stage, access, completes))?;
+                parts.try_for_each(|stage| self.check_conflict_order(role_index, stage, access, completes))?;
             }
             self.stages_of(completes, stage).into_iter().try_for_each(|stage| self.check_content(stage, access))?;
         }
         let in_flight = completes == Completes::WithMmaGroup;
         if in_flight {
-            self.accesses_in_flight(at, Proxy::Mma).for_each(|mma| mma.later_groups += 1);
+            self.accesses_in_flight(role_index, Proxy::Mma).for_each(|mma| mma.later_groups += 1);
         }
         for (access, number) in accesses {
-            let stage = self.accessed_stage(at, access.buffer, *number);
+            let stage = self.accessed_stage(role_index, access.buffer, *number);
             self.stages_of(completes, stage).into_iter().for_each(|stage| self.record_content(stage, access));
             if self.rules.synchronised {
                 for stage in self.covered_parts(access, completes, stage) {
-                    self.record_access(at, op, stage, access, completes);
+                    self.record_access(role_index, op, stage, access, completes);
                 }
             }
         }
@@ -108,7 +114,7 @@ impl<'a> AbstractExecution<'a> {
     }
 
     /// Adds an access to those with which later accesses may conflict, and drops the accesses that it replaces.
-    fn record_access(&mut self, at: usize, op: OpId, stage: BufferStage, access: &BufferAccess, completes: Completes) {
+    fn record_access(&mut self, role_index: usize, op: OpId, stage: BufferStage, access: &BufferAccess, completes: Completes) {
         let writes = access.access_kind.writes();
         let in_flight = match completes {
             Completes::WithItsCopies => access.proxy == Proxy::Copies,
@@ -116,8 +122,8 @@ impl<'a> AbstractExecution<'a> {
             Completes::WithMmaGroup => true,
             Completes::WithItsCommit | Completes::AtOnce => false,
         };
-        let clock_entry = if completes == Completes::WithItsCommit { self.mma_clock_entry(at) } else { at };
-        let completed_at = (!in_flight).then_some(self.executions[at].now);
+        let clock_entry = if completes == Completes::WithItsCommit { self.mma_clock_entry(role_index) } else { role_index };
+        let completed_at = (!in_flight).then_some(self.executions[role_index].now);
         // `check_conflict_order` has proved that the conflicting earlier accesses are complete. This access replaces those that
         // cover the same stage.
         let replaced = |earlier: &ShadowAccess| {
@@ -140,7 +146,7 @@ impl<'a> AbstractExecution<'a> {
     }
 
     /// Checks that a role accesses a buffer of a pipeline only while it holds the stage.
-    fn check_stage_held(&self, at: usize, access: &BufferAccess, number: u32) -> Rule {
+    fn check_stage_held(&self, role_index: usize, access: &BufferAccess, number: u32) -> CheckResult {
         let Some((pipeline, info)) = self.attrs.pipeline_of(access.buffer).filter(|(_, info)| can_belong_to(info, access.proxy))
         else {
             return match access.proxy {
@@ -151,10 +157,10 @@ impl<'a> AbstractExecution<'a> {
                 _ => Ok(()),
             };
         };
-        let execution = &self.executions[at];
+        let execution = &self.executions[role_index];
         let is_open = |side| execution.ends.get(&(pipeline, side)).is_some_and(|end| end.held_stages.contains(&number));
-        // The producer of a stage may read it. If threads fill a stage with an accumulator, the MMAs that consume the stage add to
-        // it. The MMAs are complete before threads may change the accumulator again.
+        // The producer of a stage may read the stage. If threads fill a stage with an accumulator, the MMAs that consume the stage
+        // add to the accumulator. The MMAs are complete before threads may change the accumulator again.
         let by_mma = access.proxy == Proxy::Mma && info.drain == Drain::Mma && info.fill == Fill::Threads;
         let adds = access.access_kind.writes() && by_mma;
         let writes = access.access_kind.writes() && !adds;
@@ -180,25 +186,31 @@ impl<'a> AbstractExecution<'a> {
 
     /// Checks conflict order: the clock covers all conflicting accesses, and a fence follows each conflicting access of another
     /// proxy.
-    fn check_conflict_order(&self, at: usize, stage: BufferStage, access: &BufferAccess, completes: Completes) -> Rule {
-        let (execution, writes) = (&self.executions[at], access.access_kind.writes());
+    fn check_conflict_order(
+        &self,
+        role_index: usize,
+        stage: BufferStage,
+        access: &BufferAccess,
+        completes: Completes,
+    ) -> CheckResult {
+        let (execution, writes) = (&self.executions[role_index], access.access_kind.writes());
         let done = if writes { "overwritten" } else { "read" };
         let by_tma = access.proxy == Proxy::Tma;
         let by_one_mma = completes == Completes::WithItsCommit;
         let clock = match (by_tma, by_one_mma) {
-            (true, _) => self.issuer_clock(at, stage),
+            (true, _) => self.issuer_clock(role_index, stage),
             (_, true) => execution.first_thread_clock.clone(),
             _ => execution.clock.clone(),
         };
         for earlier in self.shadow_accesses.iter().filter(|earlier| (writes || earlier.writes) && earlier.stage.overlaps(&stage)) {
-            // MMAs of one thread execute in order. So do the TMEM accesses of a role of at most four warps, because each warp
-            // accesses only its own lanes.
+            // MMAs of one thread execute in order. TMEM accesses of a role of at most four warps execute in order too, because each
+            // warp accesses only its own lanes.
             let of_threads = matches!(earlier.proxy, Proxy::Generic | Proxy::Copies);
             let in_order = match by_one_mma {
-                true => earlier.clock_entry == self.mma_clock_entry(at),
+                true => earlier.clock_entry == self.mma_clock_entry(role_index),
                 false => {
                     stage.space == Space::Tensor
-                        && earlier.clock_entry == at
+                        && earlier.clock_entry == role_index
                         && of_threads
                         && execution.threads <= tensor_memory::LANES
                 }
@@ -208,7 +220,7 @@ impl<'a> AbstractExecution<'a> {
             }
             let other_stage = if earlier.stage == stage { String::new() } else { format!(" (of {})", earlier.stage) };
             let by = match self.executions.get(earlier.clock_entry) {
-                _ if earlier.clock_entry == at => String::new(),
+                _ if earlier.clock_entry == role_index => String::new(),
                 Some(other) => format!(", by {}", other.name),
                 None if earlier.proxy == Proxy::Mma => ", by an MMA".into(),
                 None => ", by a copy of its pipeline".into(),
@@ -222,8 +234,8 @@ impl<'a> AbstractExecution<'a> {
                     return Err(format!("{stage} is {done} while a copy to {} is in flight{by}", earlier.stage));
                 }
                 None => return Err(format!("{stage} is overwritten while an MMA in flight reads it{by}")),
-                Some(completed) if completed > covered && earlier.completed_for >> at & 1 == 0 => {
-                    return Err(match (earlier.clock_entry == at, earlier.writes) {
+                Some(completed) if completed > covered && earlier.completed_for >> role_index & 1 == 0 => {
+                    return Err(match (earlier.clock_entry == role_index, earlier.writes) {
                         (true, true) if earlier.proxy == Proxy::Copies => {
                             format!("{stage} is {done} before a barrier after the wait{other_stage}")
                         }
@@ -235,7 +247,7 @@ impl<'a> AbstractExecution<'a> {
                 }
                 Some(_) => {}
             }
-            let fenced = earlier.fenced_at.is_some_and(|fenced| fenced <= covered) || earlier.fenced_for >> at & 1 == 1;
+            let fenced = earlier.fenced_at.is_some_and(|fenced| fenced <= covered) || earlier.fenced_for >> role_index & 1 == 1;
             let in_shared_memory = stage.space == Space::Shared;
             if access.proxy == Proxy::Mma && in_shared_memory && earlier.writes && of_threads && !fenced {
                 return Err(format!("{stage} is read in place without a fence after it was written{by}"));
@@ -249,7 +261,7 @@ impl<'a> AbstractExecution<'a> {
 
     /// Checks that a read finds data that was written to the stage. Reads of a buffer follow the order of its copies; several reads
     /// may read one copy.
-    fn check_content(&mut self, stage: BufferStage, access: &BufferAccess) -> Rule {
+    fn check_content(&mut self, stage: BufferStage, access: &BufferAccess) -> CheckResult {
         if !access.access_kind.needs_content() {
             return Ok(());
         }

@@ -6,18 +6,18 @@ use base::ir::Op as OpId;
 
 impl<'a> AbstractExecution<'a> {
     /// If there is only one role, drops the accesses that are complete for all its warps, so that the list stays short. No later
-    /// access can conflict with them, unless it uses another proxy and thus needs a fence.
-    pub(super) fn forget_completed(&mut self, at: usize) {
+    /// access can conflict with them. A program that needs fences keeps all accesses, because their fences are still to be checked.
+    pub(super) fn forget_completed(&mut self, role_index: usize) {
         if self.executions.len() == 1 && !self.needs_fences {
-            let clock = &self.executions[at].clock;
+            let clock = &self.executions[role_index].clock;
             self.shadow_accesses
                 .retain(|earlier| earlier.completed_at.is_none_or(|completed| completed > clock[earlier.clock_entry]));
         }
     }
 
     /// Copies the state that a branch of a fork may change.
-    pub(super) fn path_state(&self, at: usize) -> PathState {
-        let RoleExecution { clock, first_thread_clock, .. } = &self.executions[at];
+    pub(super) fn path_state(&self, role_index: usize) -> PathState {
+        let RoleExecution { clock, first_thread_clock, .. } = &self.executions[role_index];
         PathState {
             shadow_accesses: self.shadow_accesses.clone(),
             contents: self.contents.clone(),
@@ -29,27 +29,28 @@ impl<'a> AbstractExecution<'a> {
         }
     }
 
-    /// Replaces the state by that of another path.
-    pub(super) fn restore_state(&mut self, at: usize, path_state: PathState) {
+    /// Replaces the state by the state of another path.
+    pub(super) fn restore_state(&mut self, role_index: usize, path_state: PathState) {
         let PathState { shadow_accesses, contents, copy_counts, last_read_copies, global_accesses, clock, first_thread_clock } =
             path_state;
         (self.shadow_accesses, self.contents, self.copy_counts, self.last_read_copies) =
             (shadow_accesses, contents, copy_counts, last_read_copies);
         self.global_accesses = global_accesses;
-        (self.executions[at].clock, self.executions[at].first_thread_clock) = (clock, first_thread_clock);
+        (self.executions[role_index].clock, self.executions[role_index].first_thread_clock) = (clock, first_thread_clock);
     }
 
-    /// Merges the two branches of a fork of a warp role; both started from the state `before`.
-    pub(super) fn merge_paths(&mut self, at: usize, mut one: PathState, before: &PathState) {
-        let mut other = self.path_state(at);
+    /// Merges the two branches of a fork of a warp role. Both branches started in the state `before`. The first branch ended in the
+    /// state `one`, and the second in the current state.
+    pub(super) fn merge_paths(&mut self, role_index: usize, mut one: PathState, before: &PathState) {
+        let mut other = self.path_state(role_index);
         for path in [&mut one, &mut other] {
             let PathState { shadow_accesses, global_accesses, clock, .. } = path;
-            let own = global_accesses.iter_mut().filter(|((role, _), _)| *role == at);
-            own.for_each(|(_, executions)| executions.forget_completed(clock[at]));
+            let own = global_accesses.iter_mut().filter(|((role, _), _)| *role == role_index);
+            own.for_each(|(_, executions)| executions.forget_completed(clock[role_index]));
             for earlier in shadow_accesses {
                 let is_known = |count: Option<u64>| count.is_some_and(|count| count <= clock[earlier.clock_entry]);
-                earlier.completed_for |= u64::from(is_known(earlier.completed_at)) << at;
-                earlier.fenced_for |= u64::from(is_known(earlier.fenced_at)) << at;
+                earlier.completed_for |= u64::from(is_known(earlier.completed_at)) << role_index;
+                earlier.fenced_for |= u64::from(is_known(earlier.fenced_at)) << role_index;
             }
         }
         let minimum = |one: &VectorClock, other: &VectorClock| one.iter().zip(other).map(|(one, other)| *one.min(other)).collect();
@@ -78,14 +79,14 @@ impl<'a> AbstractExecution<'a> {
                 *own = count.max(*own);
             }
         }
-        self.restore_state(at, other);
+        self.restore_state(role_index, other);
     }
 
-    /// Begins another iteration of a loop: the recorded accesses of the loop now belong to an earlier iteration.
-    pub(super) fn next_iteration(&mut self, at: usize, loop_op: OpId) {
+    /// Begins another iteration of a loop: the recorded accesses to global memory in the loop now belong to an earlier iteration.
+    pub(super) fn next_iteration(&mut self, role_index: usize, loop_op: OpId) {
         for op in self.program.global_order.accesses_in_loop.get(&loop_op).into_iter().flatten() {
-            if let Some(executions) = self.global_accesses.get_mut(&(at, *op)) {
-                executions.forget_completed(self.executions[at].clock[at]);
+            if let Some(executions) = self.global_accesses.get_mut(&(role_index, *op)) {
+                executions.forget_completed(self.executions[role_index].clock[role_index]);
                 executions.next_iteration(loop_op);
             }
         }

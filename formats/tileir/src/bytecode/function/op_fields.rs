@@ -2,8 +2,8 @@
 
 use super::{BodyReader, FIRST_PREVIEW_OPCODE, OpHead};
 use crate::bytecode::attributes::check_array_values;
-use crate::bytecode::cursor::Context;
 use crate::bytecode::cursor::Cursor;
+use crate::bytecode::cursor::ErrorContext;
 use crate::bytecode::error::{ReadError, Result};
 use crate::bytecode::types::preview_not_signalled;
 use crate::enums::WireEnum;
@@ -43,7 +43,7 @@ impl BodyReader<'_, '_> {
         let (results, usable_results) = self.read_result_types(opcode)?;
         let info = opcode.info();
         let mut flags = 0;
-        if info.flags_since().is_some_and(|since| since <= version) {
+        if info.first_version_with_flags().is_some_and(|since| since <= version) {
             flags = self.cursor.varint().with_message(&self.cursor, "failed to read flags field")?;
         }
         let mut field_flags: SmallVec<[Option<bool>; 8]> = SmallVec::from_elem(None, info.fields.len());
@@ -114,7 +114,7 @@ impl BodyReader<'_, '_> {
         ty.context(&self.cursor, || format!("failed to get result type {index} for {class}"))
     }
 
-    /// Reads the operands of a field. `bit` is the bit of the field in the flags word, if it has one.
+    /// Reads the operands of a field. `bit` is the bit of the field in the flags word, or `None` for a field without such a bit.
     fn read_operand_field(
         &mut self,
         opcode: Opcode,
@@ -175,7 +175,7 @@ impl BodyReader<'_, '_> {
         })
     }
 
-    /// Reads an attribute field. `bit` is the bit of the field in the flags word, if it has one.
+    /// Reads an attribute field. `bit` is the bit of the field in the flags word, or `None` for a field without such a bit.
     fn read_attribute_field(
         &mut self,
         opcode: Opcode,
@@ -251,7 +251,7 @@ impl BodyReader<'_, '_> {
     }
 }
 
-/// Counts the operands of an op that have been read.
+/// Counts the operands of an op that the reader has read (`seen`).
 enum OperandCounter {
     /// The op has no operand count for all its fields.
     Uncounted { seen: u64 },
@@ -267,7 +267,7 @@ impl OperandCounter {
             OperandCounter::Counted { left, .. } => *left,
         }
     }
-    /// Returns the index of the next operand, or `None` after the last counted operand.
+    /// Counts one more operand and returns its index. `None` after the last counted operand.
     fn take(&mut self) -> Option<u64> {
         match self {
             OperandCounter::Uncounted { seen } => {

@@ -4,7 +4,7 @@ use super::{BodyReader, PartialOp, index_of_base};
 use crate::enums::{PointerSharing, WireEnum};
 use crate::fields::{FieldShape, FieldValue};
 use crate::ops::Opcode;
-use crate::text::format::{Piece, Slot, TypeListForm};
+use crate::text::format::{FormatPiece, Slot, TypeListForm};
 use crate::text::lex::tokens;
 use crate::types::{Attribute, DYNAMIC, Element, Type, TypeId};
 use base::diag::Result;
@@ -12,20 +12,20 @@ use base::ir::Value;
 
 impl<'a> BodyReader<'_, 'a, '_> {
     /// Parses an op according to the pieces of its text form, and stores the fields and types in `partial`.
-    pub(super) fn parse_pieces(&mut self, pieces: &[Piece], partial: &mut PartialOp<'a>) -> Result<()> {
+    pub(super) fn parse_pieces(&mut self, pieces: &[FormatPiece], partial: &mut PartialOp<'a>) -> Result<()> {
         for piece in pieces {
             match piece {
-                Piece::Literal(text) => {
+                FormatPiece::Literal(text) => {
                     for token in tokens(text) {
-                        self.c().expect(token)?;
+                        self.cursor().expect(token)?;
                     }
                 }
-                Piece::Field(field) => {
+                FormatPiece::Field(field) => {
                     let value = self.parse_field(*field, partial)?;
                     partial.fields[*field] = Some(value);
                 }
-                Piece::Types(slot, form) => self.parse_types(*slot, *form, partial)?,
-                Piece::Group { slot, pieces, .. } => {
+                FormatPiece::Types(slot, form) => self.parse_types(*slot, *form, partial)?,
+                FormatPiece::Group { slot, pieces, .. } => {
                     if self.is_present(*slot, pieces, partial) {
                         if let Slot::Field(field) = slot
                             && partial.opcode.info().fields[*field].shape == FieldShape::Flag
@@ -36,21 +36,22 @@ impl<'a> BodyReader<'_, 'a, '_> {
                     }
                 }
                 // The parser skips spaces.
-                Piece::Absent { .. } => {}
-                Piece::Attributes(field) => {
+                FormatPiece::Absent { .. } => {}
+                FormatPiece::Attributes(field) => {
                     let variant = self.parse_enum_attribute(*field, partial)?;
                     partial.fields[*field] = Some(FieldValue::Enum(variant));
                 }
-                Piece::Loop => self.parse_loop_head(partial)?,
-                Piece::TensorViewShape => self.parse_tensor_view_shape(partial)?,
-                Piece::Call => self.parse_call(partial)?,
+                FormatPiece::Loop => self.parse_loop_head(partial)?,
+                FormatPiece::TensorViewShape => self.parse_tensor_view_shape(partial)?,
+                FormatPiece::Call => self.parse_call(partial)?,
             }
         }
         Ok(())
     }
 
-    /// Whether an optional part is present: its field was read before, or the following text matches.
-    fn is_present(&mut self, slot: Slot, pieces: &[Piece], partial: &PartialOp<'_>) -> bool {
+    /// Whether an optional part of the text is present: the parser has already read its field, or the following text begins the
+    /// part.
+    fn is_present(&mut self, slot: Slot, pieces: &[FormatPiece], partial: &PartialOp<'_>) -> bool {
         if let Slot::Field(field) = slot
             && let Some(value) = &partial.fields[field]
         {
@@ -61,18 +62,18 @@ impl<'a> BodyReader<'_, 'a, '_> {
             };
         }
         let first_token_or_field = pieces.iter().find_map(|piece| match piece {
-            Piece::Literal(text) => tokens(text).next().map(Ok),
-            Piece::Field(field) => Some(Err(*field)),
+            FormatPiece::Literal(text) => tokens(text).next().map(Ok),
+            FormatPiece::Field(field) => Some(Err(*field)),
             _ => None,
         });
         match first_token_or_field {
             Some(Ok(token)) => {
                 // A comma begins an operand. A comma before a type belongs to a part whose field is already known.
-                self.c().continues_with(token) && (token != "," || self.operand_follows())
+                self.cursor().continues_with(token) && (token != "," || self.operand_follows())
             }
             Some(Err(field)) => match partial.opcode.info().fields[field].shape {
-                FieldShape::OptionalEnum(spellings) => spellings.contains(&self.c().peek_word()),
-                _ => self.c().peek() == Some('%'),
+                FieldShape::OptionalEnum(spellings) => spellings.contains(&self.cursor().peek_word()),
+                _ => self.cursor().peek() == Some('%'),
             },
             None => false,
         }
@@ -81,27 +82,27 @@ impl<'a> BodyReader<'_, 'a, '_> {
     /// Parses an enumeration in an attribute dictionary, and returns the number of its value. Without a dictionary, the number is
     /// 0.
     fn parse_enum_attribute(&mut self, field: usize, partial: &PartialOp<'_>) -> Result<u8> {
-        if !self.c().skip_if_next("attributes") {
+        if !self.cursor().skip_if_next("attributes") {
             return Ok(0);
         }
         let name = partial.opcode.info().fields[field].wire_name;
         for token in ["{", name, "=", "#cuda_tile.multimem_reduction_kind"] {
-            self.c().expect(token)?;
+            self.cursor().expect(token)?;
         }
-        let kind = crate::text::parse_types::parse_multicast_reduction(self.c())?;
-        self.c().expect("}")?;
+        let kind = crate::text::parse_types::parse_multicast_reduction(self.cursor())?;
+        self.cursor().expect("}")?;
         Ok(kind.number())
     }
 
     /// Whether a comma and the word `token` follow.
     fn token_follows(&mut self) -> bool {
-        let mut ahead = self.c().clone();
+        let mut ahead = self.cursor().clone();
         ahead.skip_if_next(",") && ahead.peek_word() == "token"
     }
 
     /// Whether a comma and a value name follow.
     fn operand_follows(&mut self) -> bool {
-        let mut ahead = self.c().clone();
+        let mut ahead = self.cursor().clone();
         ahead.skip_if_next(",") && ahead.peek() == Some('%')
     }
 
@@ -113,54 +114,56 @@ impl<'a> BodyReader<'_, 'a, '_> {
             FieldShape::Operands => FieldValue::Operands(self.parse_operands()?.into()),
             FieldShape::Enum(spellings) | FieldShape::Byte(spellings) => FieldValue::Enum(self.parse_one_of(spellings)?),
             FieldShape::OptionalEnum(spellings) => FieldValue::OptionalEnum(Some(self.parse_one_of(spellings)?)),
-            FieldShape::Int32 | FieldShape::Int64 => FieldValue::Int(self.c().integer("a number")?),
+            FieldShape::Int32 | FieldShape::Int64 => FieldValue::Int(self.cursor().integer("a number")?),
             FieldShape::String => {
-                let text = self.c().string()?;
+                let text = self.cursor().string()?;
                 FieldValue::String(self.module.tables.intern_string(&text))
             }
             FieldShape::Symbol => FieldValue::String(self.module.parse_symbol()?),
-            FieldShape::Attribute => FieldValue::Attribute(self.module.tables.parse_predicate(&mut self.module.c)?),
-            FieldShape::Attributes => FieldValue::Attributes(self.module.tables.parse_attributes(&mut self.module.c)?),
+            FieldShape::Attribute => FieldValue::Attribute(self.module.tables.parse_predicate(&mut self.module.cursor)?),
+            FieldShape::Attributes => FieldValue::Attributes(self.module.tables.parse_attributes(&mut self.module.cursor)?),
             FieldShape::OptionalDictionary => {
-                FieldValue::OptionalDictionary(Some(Box::new(self.module.tables.parse_hints(&mut self.module.c)?)))
+                FieldValue::OptionalDictionary(Some(Box::new(self.module.tables.parse_hints(&mut self.module.cursor)?)))
             }
             FieldShape::Bools => {
-                let values = crate::text::parse_types::parse_list(self.c(), |c| match c.word("true or false")? {
+                let values = crate::text::parse_types::parse_list(self.cursor(), |cursor| match cursor.word("true or false")? {
                     "true" => Ok(true),
                     "false" => Ok(false),
-                    _ => Err(c.error("expected true or false")),
+                    _ => Err(cursor.error("expected true or false")),
                 })?;
                 FieldValue::Bools(values.into())
             }
             FieldShape::Ints => {
-                let values = crate::text::parse_types::parse_list(self.c(), |c| c.integer("a number"))?;
+                let values = crate::text::parse_types::parse_list(self.cursor(), |cursor| cursor.integer("a number"))?;
                 FieldValue::Ints(values.into_iter().map(|value| value as i32).collect())
             }
             FieldShape::Flag | FieldShape::Constant | FieldShape::Region | FieldShape::OptionalAttributes => {
-                return Err(self.c().error("an op is written in an unknown way"));
+                return Err(self.cursor().error("an op is written in an unknown way"));
             }
         })
     }
 
     /// Parses one of the given words, and returns its index.
     fn parse_one_of(&mut self, spellings: &[&str]) -> Result<u8> {
-        self.c().skip_space();
-        let at = self.c().at();
+        self.cursor().skip_space();
+        let offset = self.cursor().offset();
         let expected = format!("one of: {}", spellings.join(", "));
-        let word = self.c().word(&expected)?;
+        let word = self.cursor().word(&expected)?;
         let variant = spellings.iter().position(|name| *name == word);
-        variant.map(|variant| variant as u8).ok_or_else(|| self.c().error_at(at, format!("expected {expected}")))
+        variant.map(|variant| variant as u8).ok_or_else(|| self.cursor().error_at(offset, format!("expected {expected}")))
     }
 
     /// Parses the types of an operand field or a result. Checks the types of operands, and records the types of results.
     fn parse_types(&mut self, slot: Slot, form: TypeListForm, partial: &mut PartialOp<'_>) -> Result<()> {
-        self.c().skip_space();
-        let at = self.c().at();
+        self.cursor().skip_space();
+        let offset = self.cursor().offset();
         let Slot::Field(field) = slot else {
             let types = match form {
-                TypeListForm::Each if !self.is_variadic(slot, partial) => vec![self.module.tables.parse_type(&mut self.module.c)?],
-                TypeListForm::One => vec![self.module.tables.parse_type(&mut self.module.c)?],
-                _ => self.module.tables.parse_types(&mut self.module.c)?,
+                TypeListForm::Each if !self.is_variadic(slot, partial) => {
+                    vec![self.module.tables.parse_type(&mut self.module.cursor)?]
+                }
+                TypeListForm::One => vec![self.module.tables.parse_type(&mut self.module.cursor)?],
+                _ => self.module.tables.parse_types(&mut self.module.cursor)?,
             };
             partial.result_types.extend(types);
             return Ok(());
@@ -174,10 +177,10 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let mut written_types = Vec::new();
         for i in 0..values.len() {
             // If one type stands for all indices, the token type after the comma belongs to the next operand.
-            if i > 0 && (self.token_follows() || !self.c().skip_if_next(",")) {
+            if i > 0 && (self.token_follows() || !self.cursor().skip_if_next(",")) {
                 break;
             }
-            written_types.push(self.module.tables.parse_type(&mut self.module.c)?);
+            written_types.push(self.module.tables.parse_type(&mut self.module.cursor)?);
         }
         if form == TypeListForm::Splat && written_types.len() == 1 {
             written_types.resize(values.len(), written_types[0]);
@@ -189,7 +192,7 @@ impl<'a> BodyReader<'_, 'a, '_> {
                 crate::text::types::type_text(self.module.tables.type_tables(), *id, crate::text::types::TypeTextForm::Short)
             };
             let actual_types = actual_types.iter().map(text).collect::<Vec<_>>().join(", ");
-            return Err(self.c().error_at(at, format!("'{name}' is of type {actual_types}")));
+            return Err(self.cursor().error_at(offset, format!("'{name}' is of type {actual_types}")));
         }
         Ok(())
     }
@@ -205,52 +208,52 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let info = partial.opcode.info();
         let index = |name: &str| info.field(name).expect("the table has the fields of loops");
         if is_for {
-            let variable = self.c().identifier('%', "a loop variable such as %i")?;
+            let variable = self.cursor().identifier('%', "a loop variable such as %i")?;
             for (prefix, field) in [("in (", "lower_bound"), ("to", "upper_bound"), (", step", "step")] {
                 for token in tokens(prefix) {
-                    self.c().expect(token)?;
+                    self.cursor().expect(token)?;
                 }
                 partial.fields[index(field)] = Some(FieldValue::Operand(self.parse_operand()?));
             }
-            self.c().expect(")")?;
-            self.c().expect(":")?;
-            let ty = self.module.tables.parse_type(&mut self.module.c)?;
+            self.cursor().expect(")")?;
+            self.cursor().expect(":")?;
+            let ty = self.module.tables.parse_type(&mut self.module.cursor)?;
             partial.args.push((variable, ty));
         }
         let (mut names, mut init_values) = (Vec::new(), Vec::new());
-        if self.c().skip_if_next("iter_values") {
-            self.c().expect("(")?;
+        if self.cursor().skip_if_next("iter_values") {
+            self.cursor().expect("(")?;
             loop {
-                names.push(self.c().identifier('%', "a name such as %iter")?);
-                self.c().expect("=")?;
+                names.push(self.cursor().identifier('%', "a name such as %iter")?);
+                self.cursor().expect("=")?;
                 init_values.push(self.parse_operand()?);
-                if !self.c().skip_if_next(",") {
+                if !self.cursor().skip_if_next(",") {
                     break;
                 }
             }
-            self.c().expect(")")?;
+            self.cursor().expect(")")?;
         }
         let mut carried_types = Vec::new();
         if is_for && !init_values.is_empty() {
-            self.c().expect("->")?;
-            self.c().expect("(")?;
-            carried_types = self.module.tables.parse_types(&mut self.module.c)?;
-            self.c().expect(")")?;
+            self.cursor().expect("->")?;
+            self.cursor().expect("(")?;
+            carried_types = self.module.tables.parse_types(&mut self.module.cursor)?;
+            self.cursor().expect(")")?;
             partial.result_types = carried_types.clone();
-        } else if !is_for && self.c().skip_if_next(":") {
-            let types = self.module.tables.parse_types(&mut self.module.c)?;
+        } else if !is_for && self.cursor().skip_if_next(":") {
+            let types = self.module.tables.parse_types(&mut self.module.cursor)?;
             match init_values.is_empty() {
                 true => partial.result_types = types,
                 false => {
                     carried_types = types;
-                    if self.c().skip_if_next("->") {
-                        partial.result_types = self.module.tables.parse_types(&mut self.module.c)?;
+                    if self.cursor().skip_if_next("->") {
+                        partial.result_types = self.module.tables.parse_types(&mut self.module.cursor)?;
                     }
                 }
             }
         }
         if carried_types.len() != init_values.len() {
-            return Err(self.c().error(format!(
+            return Err(self.cursor().error(format!(
                 "the loop carries {} values, and has types for {}",
                 init_values.len(),
                 carried_types.len()
@@ -265,27 +268,27 @@ impl<'a> BodyReader<'_, 'a, '_> {
     fn parse_call(&mut self, partial: &mut PartialOp<'_>) -> Result<()> {
         let module = &mut *self.module;
         let callee = FieldValue::String(module.parse_symbol()?);
-        let const_args = module.tables.parse_const_list(&mut module.c, false)?.into_iter().map(Attribute::Preview);
+        let const_args = module.tables.parse_const_list(&mut module.cursor, false)?.into_iter().map(Attribute::Preview);
         let const_args = FieldValue::Attributes(const_args.collect());
-        self.c().expect("(")?;
+        self.cursor().expect("(")?;
         let operands = self.parse_operands()?;
-        self.c().expect(")")?;
+        self.cursor().expect(")")?;
         let mut attribute_lists = [None, None];
-        if self.c().skip_if_next("{") {
+        if self.cursor().skip_if_next("{") {
             for (list, name) in attribute_lists.iter_mut().zip(["arg_attrs", "res_attrs"]) {
-                self.c().skip_if_next(",");
-                if self.c().skip_if_next(name) {
-                    self.c().expect("=")?;
-                    *list = Some(self.module.tables.parse_attributes(&mut self.module.c)?);
+                self.cursor().skip_if_next(",");
+                if self.cursor().skip_if_next(name) {
+                    self.cursor().expect("=")?;
+                    *list = Some(self.module.tables.parse_attributes(&mut self.module.cursor)?);
                 }
             }
-            self.c().expect("}")?;
+            self.cursor().expect("}")?;
         }
-        self.c().expect(":")?;
+        self.cursor().expect(":")?;
         let [arguments, results] = self.parse_function_type()?;
         let operand_types: Vec<TypeId> = operands.iter().map(|value| *self.body.ty(*value)).collect();
         if arguments != operand_types {
-            return Err(self.c().error_at(partial.at, "the types of a call's operands are not theirs"));
+            return Err(self.cursor().error_at(partial.offset, "the types of a call's operands are not theirs"));
         }
         partial.result_types = results;
         let [arg_attrs, res_attrs] = attribute_lists.map(FieldValue::OptionalAttributes);
@@ -300,16 +303,16 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let mut type_lists = [Vec::new(), Vec::new()];
         for (i, types) in type_lists.iter_mut().enumerate() {
             if i == 1 {
-                module.c.expect("->")?;
+                module.cursor.expect("->")?;
             }
-            if !module.c.skip_if_next("(") {
-                types.push(module.tables.parse_type(&mut module.c)?);
+            if !module.cursor.skip_if_next("(") {
+                types.push(module.tables.parse_type(&mut module.cursor)?);
                 continue;
             }
-            if !module.c.continues_with(")") {
-                *types = module.tables.parse_types(&mut module.c)?;
+            if !module.cursor.continues_with(")") {
+                *types = module.tables.parse_types(&mut module.cursor)?;
             }
-            module.c.expect(")")?;
+            module.cursor.expect(")")?;
         }
         Ok(type_lists)
     }
@@ -321,32 +324,32 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let mut first_dynamic = None;
         for (label, field) in [("shape = ", "dynamic_shape"), (", strides = ", "dynamic_strides")] {
             for token in tokens(label) {
-                self.c().expect(token)?;
+                self.cursor().expect(token)?;
             }
             let (mut dims, mut values) = (Vec::new(), Vec::new());
-            self.c().expect("[")?;
-            while !self.c().continues_with("]") {
-                if self.c().peek() == Some('%') {
+            self.cursor().expect("[")?;
+            while !self.cursor().continues_with("]") {
+                if self.cursor().peek() == Some('%') {
                     values.push(self.parse_operand()?);
                     dims.push(DYNAMIC);
                 } else {
-                    dims.push(self.c().integer("a number or an operand")?);
+                    dims.push(self.cursor().integer("a number or an operand")?);
                 }
-                if !self.c().skip_if_next(",") {
+                if !self.cursor().skip_if_next(",") {
                     break;
                 }
             }
-            self.c().expect("]")?;
+            self.cursor().expect("]")?;
             first_dynamic = first_dynamic.or(values.first().copied());
             let index = info.field(field).expect("the table has the fields of tensor views");
             partial.fields[index] = Some(FieldValue::Operands(values.into()));
             dim_lists.push(dims);
         }
-        self.c().expect(":")?;
-        self.c().skip_space();
-        let at = self.c().at();
+        self.cursor().expect(":")?;
+        self.cursor().skip_space();
+        let offset = self.cursor().offset();
         let Some(FieldValue::Operand(base)) = partial.fields[index_of_base(info)] else {
-            return Err(self.c().error("a tensor view has a base"));
+            return Err(self.cursor().error("a tensor view has a base"));
         };
         let base_type = *self.body.ty(base);
         let has_attribute =
@@ -354,30 +357,30 @@ impl<'a> BodyReader<'_, 'a, '_> {
         let base_with_attribute = has_attribute(&self.module.tables.types[base_type]).then_some(base);
         for (i, value) in base_with_attribute.into_iter().chain(first_dynamic).enumerate() {
             if i > 0 {
-                self.c().expect(",")?;
+                self.cursor().expect(",")?;
             }
-            let ty = self.module.tables.parse_type(&mut self.module.c)?;
+            let ty = self.module.tables.parse_type(&mut self.module.cursor)?;
             if ty != *self.body.ty(value) {
-                return Err(self.c().error_at(at, "this is not the type of the base or of the dynamic sizes"));
+                return Err(self.cursor().error_at(offset, "this is not the type of the base or of the dynamic sizes"));
             }
         }
         if base_with_attribute.or(first_dynamic).is_some() {
-            self.c().expect("->")?;
+            self.cursor().expect("->")?;
         }
-        let at = self.c().at();
-        let ty = self.module.tables.parse_type(&mut self.module.c)?;
+        let offset = self.cursor().offset();
+        let ty = self.module.tables.parse_type(&mut self.module.cursor)?;
         let Type::TensorView { shape, strides, .. } = &self.module.tables.types[ty] else {
-            return Err(self.module.c.error_at(at, "expected a tensor_view type"));
+            return Err(self.module.cursor.error_at(offset, "expected a tensor_view type"));
         };
         if dim_lists[0][..] != shape[..] || dim_lists[1][..] != strides[..] {
-            return Err(self.module.c.error_at(at, "shape and strides are not those of the type"));
+            return Err(self.module.cursor.error_at(offset, "shape and strides are not those of the type"));
         }
         partial.result_types.push(ty);
         Ok(())
     }
 }
 
-/// Returns the enumeration value with this spelling.
+/// Returns the enumeration value with the spelling `value`; `None` if there is none.
 pub(super) fn variant_number(spellings: &[&str], value: &str) -> Option<FieldValue> {
     spellings.iter().position(|spelling| *spelling == value).map(|number| FieldValue::Enum(number as u8))
 }

@@ -92,7 +92,7 @@ impl Builder<'_> {
         let Some((f, arity)) = f else { return Ok(None) };
         let bits = instruction.types().next_back().unwrap_or(ty).bits();
         let mut src = [0; 4];
-        let wide = instruction.has("wide");
+        let wide = instruction.has_modifier("wide");
         for (index, slot) in src.iter_mut().enumerate().take(arity) {
             let bits = match (&*instruction.opcode, index) {
                 ("shl" | "shr", 1) | ("shf", 2) | ("bfi", 2 | 3) | ("bfe", 1 | 2) | ("prmt", 2) | ("lop3", 3) => 32,
@@ -167,7 +167,7 @@ impl Builder<'_> {
             Some(ptx::Space::Global | ptx::Space::Const) => 0,
             _ => return Err(unsupported(instruction, "this space")),
         };
-        let base = if instruction.has("to") { base.wrapping_neg() } else { base };
+        let base = if instruction.has_modifier("to") { base.wrapping_neg() } else { base };
         let src = self.source_slot(instruction, 1, 64)?;
         Ok(Op::Elementwise {
             f: map1(move |a| a.wrapping_add(base)),
@@ -181,7 +181,7 @@ impl Builder<'_> {
 /// Returns the function of an integer or bit instruction, and its number of sources.
 fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneFn, usize)>> {
     let check_words = |known_modifiers: &[&str]| check_modifiers(instruction, known_modifiers);
-    let has = |word: &str| instruction.has(word);
+    let has = |word: &str| instruction.has_modifier(word);
     let f = match &*instruction.opcode {
         "add" => (add_function(instruction, ty)?, 2),
         "sub" => (int2!(ty, |a, b| a.wrapping_sub(b)), 2),
@@ -229,7 +229,7 @@ fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneF
 
 /// Returns the function of an integer `add`.
 fn add_function(instruction: &Instruction, ty: Type) -> Result<Option<LaneFn>> {
-    if instruction.has("sat") {
+    if instruction.has_modifier("sat") {
         return match ty {
             Type::S32 => Ok(Some(map2(|a, b| (a as i32).saturating_add(b as i32) as u32 as u64))),
             _ => Err(unsupported(instruction, "saturation of this type")),
@@ -245,7 +245,7 @@ fn logic_function(ty: Type, f: impl Fn(u64, u64) -> u64 + Send + Sync + 'static)
 
 /// Returns the function of an integer `mul`.
 fn multiply_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
-    if instruction.has("wide") {
+    if instruction.has_modifier("wide") {
         return match ty {
             Type::U16 => Some(map2(|a, b| (a as u16 as u64) * (b as u16 as u64))),
             Type::S16 => Some(map2(|a, b| ((a as i16 as i32) * (b as i16 as i32)) as u32 as u64)),
@@ -254,7 +254,7 @@ fn multiply_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
             _ => None,
         };
     }
-    if instruction.has("hi") {
+    if instruction.has_modifier("hi") {
         return match ty {
             Type::U16 => Some(map2(|a, b| (a * b) >> 16)),
             Type::S16 => Some(map2(|a, b| ((i32::from(a as i16) * i32::from(b as i16)) >> 16) as u16 as u64)),
@@ -270,7 +270,7 @@ fn multiply_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
 
 /// Returns the function of an integer `mad`.
 fn multiply_add_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
-    if instruction.has("wide") {
+    if instruction.has_modifier("wide") {
         return match ty {
             Type::U16 => Some(map3(|a, b, c| ((a as u16 as u32) * (b as u16 as u32)).wrapping_add(c as u32) as u64)),
             Type::S16 => Some(map3(|a, b, c| ((a as i16 as i32) * (b as i16 as i32)).wrapping_add(c as i32) as u32 as u64)),
@@ -279,7 +279,7 @@ fn multiply_add_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> 
             _ => None,
         };
     }
-    if instruction.has("hi") {
+    if instruction.has_modifier("hi") {
         return match ty {
             Type::U32 => Some(map3(|a, b, c| (((a * b) >> 32) as u32).wrapping_add(c as u32) as u64)),
             Type::S32 => {
@@ -299,7 +299,7 @@ fn multiply24_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
     if !matches!(ty, Type::U32 | Type::S32) {
         return None;
     }
-    let (high, saturate) = (instruction.has("hi"), instruction.has("sat"));
+    let (high, saturate) = (instruction.has_modifier("hi"), instruction.has_modifier("sat"));
     let part = move |x: u64| if signed { i64::from((x as i32) << 8 >> 8) } else { (x & 0xff_ffff) as i64 };
     Some(map3(move |a, b, c| {
         let product = part(a).wrapping_mul(part(b));
@@ -330,7 +330,7 @@ fn remainder_function(ty: Type) -> Option<LaneFn> {
 
 /// Returns the function of an integer `min` or `max`.
 fn min_max_function(instruction: &Instruction, ty: Type) -> Option<LaneFn> {
-    let relu = instruction.has("relu");
+    let relu = instruction.has_modifier("relu");
     match (instruction.opcode == "min", relu, ty) {
         (true, false, _) => int2!(ty, |a, b| a.min(b)),
         (false, false, _) => int2!(ty, |a, b| a.max(b)),
@@ -440,7 +440,7 @@ fn dot4_function(instruction: &Instruction) -> LaneFn {
 /// Returns the function of `dp2a`, a dot product of the halves of the first word and two bytes of the second word. `.hi` selects
 /// the upper two bytes.
 fn dot2_function(instruction: &Instruction) -> LaneFn {
-    dot_product_function([16, 8], if instruction.has("hi") { 2 } else { 0 }, 2, instruction)
+    dot_product_function([16, 8], if instruction.has_modifier("hi") { 2 } else { 0 }, 2, instruction)
 }
 
 /// Returns the function that computes a dot product of `count` parts of two words and adds a third operand. The arrays give the

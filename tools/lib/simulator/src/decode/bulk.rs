@@ -67,29 +67,29 @@ impl Builder<'_> {
 
     /// Decodes the instructions with the opcode `cp`.
     fn decode_cp(&mut self, instruction: &Instruction) -> Result<Op> {
-        if instruction.has("mbarrier") {
+        if instruction.has_modifier("mbarrier") {
             check_modifiers(instruction, &["async", "mbarrier", "arrive", "noinc"])?;
             let address = self.address_operand(instruction, 0)?;
-            return Ok(Op::CopyArrive { address, increment: !instruction.has("noinc") });
+            return Ok(Op::CopyArrive { address, increment: !instruction.has_modifier("noinc") });
         }
-        if instruction.has("prefetch") {
+        if instruction.has_modifier("prefetch") {
             return Ok(Op::Nop);
         }
         check_modifiers(instruction, CP_MODIFIERS)?;
-        let bulk = instruction.has("bulk");
-        if instruction.has("commit_group") {
+        let bulk = instruction.has_modifier("bulk");
+        if instruction.has_modifier("commit_group") {
             return Ok(if bulk { Op::BulkCommit } else { Op::CopyCommit });
         }
-        if instruction.has("wait_all") {
+        if instruction.has_modifier("wait_all") {
             return Ok(Op::CopyWait { max_open: None });
         }
-        if instruction.has("wait_group") {
+        if instruction.has_modifier("wait_group") {
             let Operand::Integer(max_open) = self.operand(instruction, 0)? else {
                 return Err(unsupported(instruction, "it needs a number"));
             };
             let max_open = (*max_open).clamp(0, 1 << 20) as u32;
             return Ok(if bulk {
-                Op::BulkWait { max_open, read: instruction.has("read") }
+                Op::BulkWait { max_open, read: instruction.has_modifier("read") }
             } else {
                 Op::CopyWait { max_open: Some(max_open) }
             });
@@ -104,7 +104,7 @@ impl Builder<'_> {
         let Operand::Integer(bytes @ (4 | 8 | 16)) = self.operand(instruction, 2)? else {
             return Err(unsupported(instruction, "a size other than 4, 8 and 16"));
         };
-        let last = instruction.operands.len() - usize::from(instruction.has("L2::cache_hint"));
+        let last = instruction.operands.len() - usize::from(instruction.has_modifier("L2::cache_hint"));
         let src_size = if last > 3 { Some(self.source_slot(instruction, 3, 32)?) } else { None };
         Ok(Op::CopyAsync { bytes: *bytes as u32, to, from, src_size })
     }
@@ -123,7 +123,7 @@ impl Builder<'_> {
         let (to_space, from_space) = (copy_space(spaces.next())?, copy_space(spaces.next())?);
         let no_address = Address { base: 0, offset: 0 };
         let mut op = BulkOp {
-            tensor: instruction.has("tensor"),
+            tensor: instruction.has_modifier("tensor"),
             to_space,
             from_space,
             to: no_address,
@@ -131,15 +131,15 @@ impl Builder<'_> {
             tensor_map: 0,
             map_offset: 0,
             coordinates: Box::default(),
-            four_rows: instruction.has("tile::gather4") || instruction.has("tile::scatter4"),
+            four_rows: instruction.has_modifier("tile::gather4") || instruction.has_modifier("tile::scatter4"),
             bytes: 0,
             barrier: None,
             cta_mask: 0,
-            is_multicast: instruction.has("multicast::cluster"),
-            cta_pair: instruction.has("cta_group::2"),
+            is_multicast: instruction.has_modifier("multicast::cluster"),
+            cta_pair: instruction.has_modifier("cta_group::2"),
             reduce: None,
         };
-        if instruction.has("reduce") {
+        if instruction.has_modifier("reduce") {
             let ty = instruction.types().next();
             op.reduce = Some((self.atom_op(instruction)?, ty.unwrap_or(Type::B8)));
         }
@@ -204,7 +204,7 @@ impl Builder<'_> {
                 "cluster",
             ],
         )?;
-        let has = |word: &str| instruction.has(word);
+        let has = |word: &str| instruction.has_modifier(word);
         let has_result = !matches!(instruction.operands.first(), Some(Operand::Address(_)));
         let address_index = usize::from(has_result);
         let dst = if has_result { Some(self.result_slot(instruction, 0)?) } else { None };

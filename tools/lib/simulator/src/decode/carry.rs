@@ -17,7 +17,7 @@ impl Builder<'_> {
             "addc" => ("add", true),
             "subc" => ("sub", true),
             "madc" => ("mad", true),
-            name @ ("add" | "sub" | "mad") if instruction.has("cc") => (name, false),
+            name @ ("add" | "sub" | "mad") if instruction.has_modifier("cc") => (name, false),
             _ => return Ok(None),
         };
         check_modifiers(instruction, &["lo", "hi", "cc"])?;
@@ -34,7 +34,7 @@ impl Builder<'_> {
         if reads_flag {
             src[3] = flag;
         }
-        let op = match (name, instruction.has("hi")) {
+        let op = match (name, instruction.has_modifier("hi")) {
             ("add", _) => CarryOp::Add,
             ("sub", _) => CarryOp::Sub,
             (_, true) => CarryOp::High { signed: matches!(ty, Type::S32 | Type::S64) },
@@ -46,7 +46,7 @@ impl Builder<'_> {
             src,
             selects_bytes: false,
         };
-        if instruction.has("cc") {
+        if instruction.has_modifier("cc") {
             // The destination may also be a source, so the first op computes the flag. The flag may be a source too, so the last op
             // assigns it.
             let next_flag = self.allocate_temporary();

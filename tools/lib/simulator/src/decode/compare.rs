@@ -45,12 +45,12 @@ impl Builder<'_> {
     pub(super) fn decode_setp(&mut self, instruction: &Instruction) -> Result<Op> {
         let known_modifiers: Vec<&str> = COMPARISONS.iter().chain(COMBINATIONS).chain(&["ftz"]).copied().collect();
         check_modifiers(instruction, &known_modifiers)?;
-        let comparison = COMPARISONS.iter().find(|word| instruction.has(word));
+        let comparison = COMPARISONS.iter().find(|word| instruction.has_modifier(word));
         let Some(comparison) = comparison else { return Err(unsupported(instruction, "it has no comparison")) };
         let Some(ty) = instruction.types().next_back() else { return Err(unsupported(instruction, "it has no type")) };
         let is_set = instruction.opcode == "set";
         let is_float = scalar_and_count(ty).is_some();
-        let combination = COMBINATIONS.iter().find(|word| instruction.has(word)).copied();
+        let combination = COMBINATIONS.iter().find(|word| instruction.has_modifier(word)).copied();
         let table = truth_table(comparison, is_float);
         let classify = classification_function(instruction, ty)?;
         let (a, b) = (self.source_slot(instruction, 1, ty.bits())?, self.source_slot(instruction, 2, ty.bits())?);
@@ -112,7 +112,7 @@ fn classification_function(instruction: &Instruction, ty: Type) -> Result<fn(u64
     fn classify_values<T: PartialOrd>(a: T, b: T) -> u32 {
         a.partial_cmp(&b).map_or(3, |order| (order as i8 + 1) as u32)
     }
-    let ftz = instruction.has("ftz");
+    let ftz = instruction.has_modifier("ftz");
     Ok(match ty {
         Type::U8 | Type::B8 => |a, b| classify_values(a as u8, b as u8),
         Type::U16 | Type::B16 => |a, b| classify_values(a as u16, b as u16),

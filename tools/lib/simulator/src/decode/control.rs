@@ -184,7 +184,7 @@ impl Builder<'_> {
         check_modifiers(instruction, &["sync", "up", "down", "bfly", "idx"])?;
         let mode =
             [("up", ShuffleMode::Up), ("down", ShuffleMode::Down), ("bfly", ShuffleMode::Butterfly), ("idx", ShuffleMode::Index)];
-        let mode = mode.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, mode)| mode);
+        let mode = mode.into_iter().find(|(word, _)| instruction.has_modifier(word)).map(|(_, mode)| mode);
         let mode = mode.ok_or_else(|| unsupported(instruction, "it has no mode"))?;
         let (dst, predicate) = self.result_pair(instruction)?;
         Ok(Op::Shuffle {
@@ -202,7 +202,7 @@ impl Builder<'_> {
     fn decode_vote(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["sync", "all", "any", "uni", "ballot"])?;
         let mode = [("all", VoteMode::All), ("any", VoteMode::Any), ("uni", VoteMode::Uniform), ("ballot", VoteMode::Ballot)];
-        let mode = mode.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, mode)| mode);
+        let mode = mode.into_iter().find(|(word, _)| instruction.has_modifier(word)).map(|(_, mode)| mode);
         let mode = mode.ok_or_else(|| unsupported(instruction, "it has no mode"))?;
         Ok(Op::Vote {
             mode,
@@ -218,7 +218,7 @@ impl Builder<'_> {
         let bits = instruction.types().next().map_or(32, Type::bits);
         let (dst, predicate) = self.result_pair(instruction)?;
         Ok(Op::Match {
-            all: instruction.has("all"),
+            all: instruction.has_modifier("all"),
             bits,
             dst,
             predicate,
@@ -234,8 +234,8 @@ impl Builder<'_> {
         Ok(Op::Reduce {
             op: self.atom_op(instruction)?,
             ty,
-            abs: instruction.has("abs"),
-            nan: instruction.has("NaN"),
+            abs: instruction.has_modifier("abs"),
+            nan: instruction.has_modifier("NaN"),
             dst: self.result_slot(instruction, 0)?,
             src: self.source_slot(instruction, 1, 32)?,
             members: self.source_slot(instruction, 2, 32)?,
@@ -256,7 +256,7 @@ impl Builder<'_> {
             ("inc", AtomOp::Increment),
             ("dec", AtomOp::Decrement),
         ];
-        let op = ops.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, op)| op);
+        let op = ops.into_iter().find(|(word, _)| instruction.has_modifier(word)).map(|(_, op)| op);
         op.ok_or_else(|| unsupported(instruction, "it has no operation"))
     }
 
@@ -269,16 +269,16 @@ impl Builder<'_> {
                 "and", "or",
             ],
         )?;
-        if instruction.has("warp") {
+        if instruction.has_modifier("warp") {
             return Ok(Op::WarpSync { members: self.source_slot(instruction, 0, 32)? });
         }
-        if instruction.has("cluster") {
-            return Ok(Op::ClusterBarrier { is_arrival: instruction.has("arrive") });
+        if instruction.has_modifier("cluster") {
+            return Ok(Op::ClusterBarrier { is_arrival: instruction.has_modifier("arrive") });
         }
-        let aligned = instruction.opcode == "bar" || instruction.has("aligned");
+        let aligned = instruction.opcode == "bar" || instruction.has_modifier("aligned");
         let count = instruction.operands.len();
-        if instruction.has("red") {
-            let mode = match (instruction.has("popc"), instruction.has("and")) {
+        if instruction.has_modifier("red") {
+            let mode = match (instruction.has_modifier("popc"), instruction.has_modifier("and")) {
                 (true, _) => VoteMode::Ballot,
                 (_, true) => VoteMode::All,
                 _ => VoteMode::Any,
@@ -291,7 +291,7 @@ impl Builder<'_> {
         }
         let id = self.source_slot(instruction, 0, 32)?;
         let threads = if count > 1 { Some(self.source_slot(instruction, 1, 32)?) } else { None };
-        Ok(Op::Barrier(BarrierOp { id, threads, arrive_only: instruction.has("arrive"), reduce: None, aligned }))
+        Ok(Op::Barrier(BarrierOp { id, threads, arrive_only: instruction.has_modifier("arrive"), reduce: None, aligned }))
     }
 
     /// Returns the op that copies a call argument or result between registers.

@@ -67,7 +67,7 @@ fn integer_range(ty: Type) -> (i128, i128) {
 /// Returns the function of a conversion between integers. In a wider destination register, a signed result is sign-extended and an
 /// unsigned result zero-extended. `width` is the width of the register in bits.
 fn integer_to_integer(instruction: &Instruction, to: Type, from: Type, width: u32) -> LaneFn {
-    let sat = instruction.has("sat");
+    let sat = instruction.has_modifier("sat");
     let (low, high) = integer_range(to);
     let mask = u64::MAX >> (64 - if to.is_signed() { width.max(to.bits()) } else { to.bits() });
     map1(move |a| {
@@ -105,14 +105,14 @@ fn to_sticky_f64(value: i128) -> f64 {
 fn integral_rounding(instruction: &Instruction) -> Option<fn(f64) -> f64> {
     [("rni", f64::round_ties_even as fn(f64) -> f64), ("rzi", f64::trunc), ("rmi", f64::floor), ("rpi", f64::ceil)]
         .into_iter()
-        .find_map(|(word, f)| instruction.has(word).then_some(f))
+        .find_map(|(word, f)| instruction.has_modifier(word).then_some(f))
 }
 
 /// Returns the function of a conversion from a float to an integer. Out-of-range values saturate. NaN gives 0. If either type has
 /// 64 bits, NaN gives the number with only the top bit set.
 fn float_to_integer(instruction: &Instruction, to: Type, from: Scalar) -> LaneFn {
     let round = integral_rounding(instruction).unwrap_or(f64::trunc);
-    let ftz = instruction.has("ftz");
+    let ftz = instruction.has_modifier("ftz");
     let (low, high) = integer_range(to);
     let mask = u64::MAX >> (64 - to.bits());
     let nan = if from == Scalar::F64 || to.bits() == 64 { 1 << (to.bits() - 1) } else { 0 };
@@ -127,8 +127,8 @@ fn float_to_integer(instruction: &Instruction, to: Type, from: Scalar) -> LaneFn
 fn float_to_float(instruction: &Instruction, to: Scalar, from: Scalar) -> impl Fn(u64) -> u64 + Send + Sync + Copy + 'static {
     let rounding = rounding_modifier(instruction).unwrap_or(Rounding::NearestEven);
     let round_to_whole = integral_rounding(instruction);
-    let (ftz, sat, relu) = (instruction.has("ftz"), instruction.has("sat"), instruction.has("relu"));
-    let overflow = if instruction.has("satfinite") { OverflowResult::Saturate } else { OverflowResult::Ieee };
+    let (ftz, sat, relu) = (instruction.has_modifier("ftz"), instruction.has_modifier("sat"), instruction.has_modifier("relu"));
+    let overflow = if instruction.has_modifier("satfinite") { OverflowResult::Saturate } else { OverflowResult::Ieee };
     let flush = move |ty: Scalar, bits: u64| if ftz && ty == Scalar::F32 { float::flush_f32(bits as u32).into() } else { bits };
     move |a| {
         let mut value = decode(from, flush(from, a & from.mask()));

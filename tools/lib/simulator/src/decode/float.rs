@@ -6,7 +6,7 @@ use crate::fault::Result;
 use crate::lanes::{LaneFn, map1, map2, map3};
 use numerics::Scalar;
 use numerics::arith::{Binary, Fma, Rounding, Unary};
-use numerics::float::{self, OverflowResult, add_odd, decode, div_odd, encode, fma_odd, sqrt_odd};
+use numerics::float::{self, OverflowResult, add_to_odd, decode, div_to_odd, encode, fma_to_odd, sqrt_to_odd};
 use ptx::{Instruction, Type};
 
 /// The type of a float instruction, and its modifiers for operands and results.
@@ -42,7 +42,7 @@ pub(super) fn rounding_modifier(instruction: &Instruction) -> Option<Rounding> {
         ("rna", Rounding::NearestAway),
     ]
     .into_iter()
-    .find_map(|(word, rounding)| instruction.has(word).then_some(rounding))
+    .find_map(|(word, rounding)| instruction.has_modifier(word).then_some(rounding))
 }
 
 /// Returns the element type and the number of elements of a float type. `None` for other types.
@@ -75,8 +75,8 @@ pub(super) fn float_function(instruction: &Instruction) -> Result<Option<(LaneFn
     let mode = FloatMode {
         ty,
         rounding: rounding_modifier(instruction).unwrap_or(Rounding::NearestEven),
-        ftz: instruction.has("ftz"),
-        sat: instruction.has("sat"),
+        ftz: instruction.has_modifier("ftz"),
+        sat: instruction.has_modifier("sat"),
     };
     let kind = match &*instruction.opcode {
         "add" => FloatOp::Add,
@@ -89,18 +89,18 @@ pub(super) fn float_function(instruction: &Instruction) -> Result<Option<(LaneFn
         _ => return unrounded_function(instruction, mode, count),
     };
     check_modifiers(instruction, &["rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "relu", "oob"])?;
-    if instruction.has("oob") {
+    if instruction.has_modifier("oob") {
         return Err(unsupported(instruction, "'.oob'"));
     }
     if let [_, source] = types[..] {
         return widening_function(instruction, kind, mode, source).map(Some);
     }
-    if instruction.has("relu") {
+    if instruction.has_modifier("relu") {
         let evaluate = rounded_function(kind, mode);
         let f = move |a, b, c| if decode(ty, evaluate(a, b, c)) < 0.0 { 0 } else { evaluate(a, b, c) };
         return Ok(Some((map_packed(ty.bits(), count, f), source_count(kind))));
     }
-    if ty == Scalar::F64 && instruction.has("approx") && kind == FloatOp::Reciprocal {
+    if ty == Scalar::F64 && instruction.has_modifier("approx") && kind == FloatOp::Reciprocal {
         // `rcp.approx.ftz.f64` reads and writes only the upper half of the register.
         let upper = |bits: u64| bits & 0xffff_ffff_0000_0000;
         let flush = |x: f64| if x.is_subnormal() { 0.0f64.copysign(x) } else { x };
@@ -204,13 +204,13 @@ fn cancels(kind: FloatOp, a: f64, b: f64, c: f64) -> bool {
 /// if a dropped bit is set.
 fn compute_exact(kind: FloatOp, a: f64, b: f64, c: f64) -> f64 {
     match kind {
-        FloatOp::Add => add_odd(a, b),
-        FloatOp::Sub => add_odd(a, -b),
+        FloatOp::Add => add_to_odd(a, b),
+        FloatOp::Sub => add_to_odd(a, -b),
         FloatOp::Mul => a * b,
-        FloatOp::Div => div_odd(a, b),
-        FloatOp::Fma => fma_odd(a, b, c),
-        FloatOp::Sqrt => sqrt_odd(a),
-        FloatOp::Reciprocal => div_odd(1.0, a),
+        FloatOp::Div => div_to_odd(a, b),
+        FloatOp::Fma => fma_to_odd(a, b, c),
+        FloatOp::Sqrt => sqrt_to_odd(a),
+        FloatOp::Reciprocal => div_to_odd(1.0, a),
     }
 }
 
@@ -272,10 +272,10 @@ fn unrounded_function(instruction: &Instruction, mode: FloatMode, count: u32) ->
         "neg" => map_packed(bits, count, move |a, _, _| ftz(a ^ sign)),
         "copysign" => return Ok(Some((map2(move |a, b| a & sign | b & !sign), 2))),
         "min" | "max" => {
-            if instruction.has("xorsign") || instruction.has("abs") {
+            if instruction.has_modifier("xorsign") || instruction.has_modifier("abs") {
                 return Err(unsupported(instruction, "'.xorsign.abs'"));
             }
-            let (max, nan) = (instruction.opcode == "max", instruction.has("NaN"));
+            let (max, nan) = (instruction.opcode == "max", instruction.has_modifier("NaN"));
             let f = move |a, b| min_or_max(ty, max, nan, ftz(a), ftz(b));
             return Ok(Some(match instruction.operands.len() {
                 4 => (map_packed(bits, count, move |a, b, c| f(f(a, b), c)), 3),

@@ -15,16 +15,16 @@ impl Builder<'_> {
     /// Decodes `clusterlaunchcontrol` and `tensormap` instructions. Returns `None` for other instructions.
     pub(super) fn decode_launch(&mut self, instruction: &Instruction) -> Result<Option<Op>> {
         Ok(Some(match &*instruction.opcode {
-            "clusterlaunchcontrol" if instruction.has("try_cancel") => {
+            "clusterlaunchcontrol" if instruction.has_modifier("try_cancel") => {
                 check_modifiers(instruction, &["try_cancel", "async", "mbarrier::complete_tx::bytes", "multicast::cluster::all"])?;
                 Op::CancelLaunch {
                     response: self.address_operand(instruction, 0)?,
                     barrier: self.address_operand(instruction, 1)?,
-                    multicast: instruction.has("multicast::cluster::all"),
+                    multicast: instruction.has_modifier("multicast::cluster::all"),
                 }
             }
             "clusterlaunchcontrol" => self.decode_query_cancel(instruction)?,
-            "tensormap" if instruction.has("cp_fenceproxy") => {
+            "tensormap" if instruction.has_modifier("cp_fenceproxy") => {
                 let words = ["cp_fenceproxy", "tensormap::generic", "release", "cta", "cluster", "gpu", "sys", "sync", "aligned"];
                 check_modifiers(instruction, &words)?;
                 let Some(Operand::Integer(128)) = instruction.operands.get(2) else {
@@ -44,7 +44,7 @@ impl Builder<'_> {
         let handle = self.operand(instruction, 1)?;
         let handle = self.destination_slot(handle)?.0;
         let shifted = |by: u32, mask: u64| map1(move |a| a >> by & mask);
-        if instruction.has("is_canceled") {
+        if instruction.has_modifier("is_canceled") {
             return Ok(Op::Elementwise {
                 f: shifted(63, 1),
                 dst: self.result_slot(instruction, 0)?,
@@ -60,7 +60,7 @@ impl Builder<'_> {
             src: [src, 0, 0, 0],
             selects_bytes: false,
         };
-        if let Some(part) = parts.iter().position(|part| instruction.has(part)) {
+        if let Some(part) = parts.iter().position(|part| instruction.has_modifier(part)) {
             return Ok(extract_field(self.result_slot(instruction, 0)?, field_positions[part]));
         }
         let Operand::Vector(results) = self.operand(instruction, 0)? else { return Err(unsupported(instruction, "this result")) };
@@ -89,8 +89,10 @@ impl Builder<'_> {
         ];
         let known_modifiers: Vec<&str> = fields.iter().map(|field| field.0).chain(["replace", "tile"]).collect();
         check_modifiers(instruction, &[&known_modifiers[..], &["b1024"]].concat())?;
-        let field = fields.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, field)| field);
-        let Some(field) = field.filter(|_| instruction.has("replace")) else { return Err(unsupported(instruction, "this field")) };
+        let field = fields.into_iter().find(|(word, _)| instruction.has_modifier(word)).map(|(_, field)| field);
+        let Some(field) = field.filter(|_| instruction.has_modifier("replace")) else {
+            return Err(unsupported(instruction, "this field"));
+        };
         let dimension = |instruction: &Instruction| match instruction.operands.get(1) {
             Some(Operand::Integer(value @ 0..=4)) if instruction.operands.len() == 3 => Ok(*value as u32),
             _ => Err(unsupported(instruction, "it needs a dimension from 0 to 4")),

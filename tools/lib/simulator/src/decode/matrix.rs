@@ -63,14 +63,14 @@ impl Builder<'_> {
                 if dst.len() != self.matrix_count(instruction) * registers || shape == MatrixShape::M16n8 {
                     return Err(unsupported(instruction, "these registers"));
                 }
-                let bits = match (instruction.has("b6x16_p32"), instruction.has("b4x16_p64")) {
+                let bits = match (instruction.has_modifier("b6x16_p32"), instruction.has_modifier("b4x16_p64")) {
                     (true, _) => 6,
                     (_, true) => 4,
                     _ => instruction.types().next().map_or(16, Type::bits),
                 };
                 Op::LoadMatrix {
                     shape,
-                    transposed: instruction.has("trans"),
+                    transposed: instruction.has_modifier("trans"),
                     bits,
                     dst,
                     address: self.address_operand(instruction, 1)?,
@@ -83,7 +83,12 @@ impl Builder<'_> {
                 if src.len() != self.matrix_count(instruction) || matches!(shape, MatrixShape::M16n16 | MatrixShape::M8n16) {
                     return Err(unsupported(instruction, "these registers"));
                 }
-                Op::StoreMatrix { shape, transposed: instruction.has("trans"), src, address: self.address_operand(instruction, 0)? }
+                Op::StoreMatrix {
+                    shape,
+                    transposed: instruction.has_modifier("trans"),
+                    src,
+                    address: self.address_operand(instruction, 0)?,
+                }
             }
             "movmatrix" => {
                 check_modifiers(instruction, &["sync", "aligned", "m8n8", "trans"])?;
@@ -99,24 +104,25 @@ impl Builder<'_> {
         let known_modifiers =
             ["sync", "aligned", "m8n8", "m8n16", "m16n16", "m16n8", "x1", "x2", "x4", "trans", "b8x16", "b6x16_p32", "b4x16_p64"];
         check_modifiers(instruction, &known_modifiers)?;
-        let widened = instruction.has("b8x16") && (instruction.has("b6x16_p32") || instruction.has("b4x16_p64"));
+        let widened =
+            instruction.has_modifier("b8x16") && (instruction.has_modifier("b6x16_p32") || instruction.has_modifier("b4x16_p64"));
         let has_byte_elements = widened || instruction.types().next() == Some(Type::B8);
-        if instruction.has("m8n16") {
-            let is_supported = widened && !instruction.has("trans");
+        if instruction.has_modifier("m8n16") {
+            let is_supported = widened && !instruction.has_modifier("trans");
             return if is_supported { Ok(MatrixShape::M8n16) } else { Err(unsupported(instruction, "this shape")) };
         }
-        match (instruction.has("m8n8"), instruction.has("m16n16"), instruction.has("m16n8")) {
+        match (instruction.has_modifier("m8n8"), instruction.has_modifier("m16n16"), instruction.has_modifier("m16n8")) {
             (true, _, _) if !has_byte_elements => Ok(MatrixShape::M8n8),
-            (_, true, _) if has_byte_elements && instruction.has("trans") => Ok(MatrixShape::M16n16),
-            (_, _, true) if has_byte_elements && instruction.has("trans") => Ok(MatrixShape::M16n8),
+            (_, true, _) if has_byte_elements && instruction.has_modifier("trans") => Ok(MatrixShape::M16n16),
+            (_, _, true) if has_byte_elements && instruction.has_modifier("trans") => Ok(MatrixShape::M16n8),
             _ => Err(unsupported(instruction, "this shape")),
         }
     }
     /// Returns the number of matrices (`.x1`, `.x2` or `.x4`).
     fn matrix_count(&self, instruction: &Instruction) -> usize {
-        if instruction.has("x4") {
+        if instruction.has_modifier("x4") {
             4
-        } else if instruction.has("x2") {
+        } else if instruction.has_modifier("x2") {
             2
         } else {
             1
@@ -151,12 +157,12 @@ impl Builder<'_> {
         )?;
         let types: Vec<Type> = instruction.types().collect();
         let [d_type, a_type, b_type, c_type, ..] = types[..] else { return Err(unsupported(instruction, "it needs four types")) };
-        let saturate = instruction.has("satfinite");
+        let saturate = instruction.has_modifier("satfinite");
         let unsupported_types = |_| unsupported(instruction, "these types");
         let d_type = accumulator_type(d_type, saturate).ok_or(()).map_err(unsupported_types)?;
         let c_type = accumulator_type(c_type, saturate).ok_or(()).map_err(unsupported_types)?;
         // The kinds that mix small floats store each element in a byte.
-        let in_bytes = instruction.has("kind::f8f6f4") || instruction.has("kind::mxf8f6f4");
+        let in_bytes = instruction.has_modifier("kind::f8f6f4") || instruction.has_modifier("kind::mxf8f6f4");
         let a = self.decode_mma_operand(instruction, 1, a_type, in_bytes, m * k)?;
         let b = self.decode_mma_operand(instruction, 2, b_type, in_bytes, k * 8)?;
         let (to, from) = (self.operand(instruction, 0)?, self.operand(instruction, 3)?);
@@ -169,10 +175,10 @@ impl Builder<'_> {
             return Err(unsupported(instruction, "these registers"));
         }
         let (mut scale_a, mut scale_b) = (None, None);
-        if instruction.has("block_scale") {
-            let count = if instruction.has("scale_vec::4X") {
+        if instruction.has_modifier("block_scale") {
+            let count = if instruction.has_modifier("scale_vec::4X") {
                 4
-            } else if instruction.has("scale_vec::2X") {
+            } else if instruction.has_modifier("scale_vec::2X") {
                 2
             } else {
                 1
@@ -181,8 +187,8 @@ impl Builder<'_> {
             scale_a = Some(self.decode_scale(instruction, 4, kind, count)?);
             scale_b = Some(self.decode_scale(instruction, 6, kind, count)?);
         }
-        let uses_xor = instruction.has("xor");
-        if instruction.has("popc") != (a_type == Type::B1) || a_type != b_type && a_type == Type::B1 {
+        let uses_xor = instruction.has_modifier("xor");
+        if instruction.has_modifier("popc") != (a_type == Type::B1) || a_type != b_type && a_type == Type::B1 {
             return Err(unsupported(instruction, "these types"));
         }
         Ok(MmaOp {

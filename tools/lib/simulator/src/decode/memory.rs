@@ -77,7 +77,8 @@ impl Builder<'_> {
     }
     /// Returns the element type of a load or store. Checks that the instruction has `count` vector elements.
     fn element_type(instruction: &Instruction, count: usize) -> Result<Type> {
-        let length = [("v2", 2), ("v4", 4), ("v8", 8)].into_iter().find(|(word, _)| instruction.has(word)).map_or(1, |(_, n)| n);
+        let length =
+            [("v2", 2), ("v4", 4), ("v8", 8)].into_iter().find(|(word, _)| instruction.has_modifier(word)).map_or(1, |(_, n)| n);
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
         if count != length || ty.bits() > 64 {
             return Err(unsupported(instruction, "these operands"));
@@ -158,7 +159,7 @@ impl Builder<'_> {
         let known_modifiers: Vec<&str> = ORDER_AND_HINTS.iter().chain(MULTIMEM_MODIFIERS).copied().collect();
         check_modifiers(instruction, &known_modifiers)?;
         let Some(ty) = instruction.types().next() else { return Err(unsupported(instruction, "it has no type")) };
-        if instruction.has("ld_reduce") {
+        if instruction.has_modifier("ld_reduce") {
             let dst = self.result_slots(self.operand(instruction, 0)?)?;
             let element =
                 ElementConversion { bytes: Self::element_type(instruction, dst.len())?.bytes(), sign_extended_bits: None };
@@ -172,7 +173,7 @@ impl Builder<'_> {
         let src = self.operand_slots(self.operand(instruction, 1)?, ty.bits())?;
         Self::element_type(instruction, src.len())?;
         let (space, address) = (self.memory_space(instruction)?, self.address_operand(instruction, 0)?);
-        if instruction.has("st") {
+        if instruction.has_modifier("st") {
             return Ok(Op::Store { space, bytes: ty.bytes(), src, address });
         }
         let op = self.atom_op(instruction)?;
@@ -184,7 +185,7 @@ impl Builder<'_> {
         let words = ["proxy", "async", "alias", "mbarrier_init", "sync_restrict", "tensormap::generic"];
         let known_modifiers: Vec<&str> = ORDER_AND_HINTS.iter().chain(&words).copied().collect();
         check_modifiers(instruction, &known_modifiers)?;
-        Ok(if instruction.has("proxy") && instruction.has("async") { Op::ProxyFence } else { Op::Nop })
+        Ok(if instruction.has_modifier("proxy") && instruction.has_modifier("async") { Op::ProxyFence } else { Op::Nop })
     }
 
     /// Returns the register of a call argument or result that an address such as `[param0]` names. `None` for other addresses.

@@ -20,7 +20,7 @@ impl Builder<'_> {
             let known_modifiers: Vec<&str> = COMMON_MODIFIERS.iter().chain(more).copied().collect();
             check_modifiers(instruction, &known_modifiers)
         };
-        let has = |word: &str| instruction.has(word);
+        let has = |word: &str| instruction.has_modifier(word);
         if has("cta_group::1") || has("cta_group::2") {
             let of_cta_pair = has("cta_group::2");
             if *self.of_cta_pair.get_or_insert(of_cta_pair) != of_cta_pair {
@@ -76,10 +76,10 @@ impl Builder<'_> {
             .chain(counts.iter().map(|count| count.0))
             .collect();
         check_modifiers(instruction, &known_modifiers)?;
-        let shape = shapes.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, shape)| shape);
-        let count = counts.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, count)| count);
+        let shape = shapes.into_iter().find(|(word, _)| instruction.has_modifier(word)).map(|(_, shape)| shape);
+        let count = counts.into_iter().find(|(word, _)| instruction.has_modifier(word)).map(|(_, count)| count);
         let (Some(shape), Some(count)) = (shape, count) else { return Err(unsupported(instruction, "this shape")) };
-        let packed = instruction.has("pack::16b") || instruction.has("unpack::16b");
+        let packed = instruction.has_modifier("pack::16b") || instruction.has_modifier("unpack::16b");
         let address = self.address_operand(instruction, usize::from(is_load))?;
         let split_index = if is_load { 2 } else { 1 };
         let split = match instruction.operands.get(split_index) {
@@ -114,7 +114,7 @@ impl Builder<'_> {
             ("32x128b", Tcgen05CopyShape::S32x128),
             (
                 "64x128b",
-                if instruction.has("warpx2::02_13") {
+                if instruction.has_modifier("warpx2::02_13") {
                     Tcgen05CopyShape::S64x128Warps02_13
                 } else {
                     Tcgen05CopyShape::S64x128Warps01_23
@@ -131,11 +131,11 @@ impl Builder<'_> {
         if instruction.types().next().is_some() {
             return Err(unsupported(instruction, "a change of format"));
         }
-        let shape = shapes.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, shape)| shape);
+        let shape = shapes.into_iter().find(|(word, _)| instruction.has_modifier(word)).map(|(_, shape)| shape);
         let Some(shape) = shape else { return Err(unsupported(instruction, "this shape")) };
         Ok(Op::Tcgen05Copy {
             shape,
-            cta_pair: instruction.has("cta_group::2"),
+            cta_pair: instruction.has_modifier("cta_group::2"),
             to: self.address_operand(instruction, 0)?,
             from: self.source_slot(instruction, 1, 64)?,
         })
@@ -171,16 +171,16 @@ impl Builder<'_> {
             .chain(kinds.iter().map(|kind| kind.0))
             .collect();
         check_modifiers(instruction, &known_modifiers)?;
-        let kind = kinds.into_iter().find(|(word, _)| instruction.has(word)).map(|(_, kind)| kind);
+        let kind = kinds.into_iter().find(|(word, _)| instruction.has_modifier(word)).map(|(_, kind)| kind);
         let Some(kind) = kind else { return Err(unsupported(instruction, "this kind")) };
-        let scale_block = if instruction.has("block16") || instruction.has("scale_vec::4X") { 16 } else { 32 };
+        let scale_block = if instruction.has_modifier("block16") || instruction.has_modifier("scale_vec::4X") { 16 } else { 32 };
         let (mut a_tensor, mut a_shared) = (None, 0);
         match self.operand(instruction, 1)? {
             Operand::Address(address) => a_tensor = Some(self.plain_address(address)?),
             operand => a_shared = self.operand_slot(operand, 64)?,
         }
         let mut next_operand = 4;
-        let scales = if instruction.has("block_scale") {
+        let scales = if instruction.has_modifier("block_scale") {
             next_operand += 2;
             Some((self.address_operand(instruction, 4)?, self.address_operand(instruction, 5)?))
         } else {
@@ -199,7 +199,7 @@ impl Builder<'_> {
         };
         Ok(Tcgen05Mma {
             kind,
-            cta_pair: instruction.has("cta_group::2"),
+            cta_pair: instruction.has_modifier("cta_group::2"),
             scale_block,
             d: self.address_operand(instruction, 0)?,
             a_tensor,

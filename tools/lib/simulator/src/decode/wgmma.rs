@@ -13,7 +13,7 @@ impl Builder<'_> {
         if instruction.opcode != "wgmma" {
             return Ok(None);
         }
-        let has = |word: &str| instruction.has(word);
+        let has = |word: &str| instruction.has_modifier(word);
         if has("fence") || has("commit_group") || has("wait_group") {
             check_modifiers(instruction, &["fence", "commit_group", "wait_group", "sync", "aligned"])?;
             return Ok(Some(if has("fence") {

@@ -10,7 +10,7 @@ use crate::program::{Address, AtomOp, ElementConversion, RegSlot, Space};
 use crate::warp::Warp;
 use numerics::Scalar;
 use numerics::arith::Rounding;
-use numerics::float::{OverflowResult, add_odd, decode, encode};
+use numerics::float::{OverflowResult, add_to_odd, decode, encode};
 use ptx::Type;
 
 /// The state space and the address of an access, after decoding of generic and cluster addresses.
@@ -349,7 +349,7 @@ fn float_combine(op: AtomOp, ty: Scalar, old: u64, a: u64) -> u64 {
         AtomOp::Max if y.is_nan() || x >= y => old,
         AtomOp::Min | AtomOp::Max => a,
         _ if ty == Scalar::F64 => (x + y).to_bits(),
-        _ => encode(ty, add_odd(x, y), Rounding::NearestEven, OverflowResult::Ieee),
+        _ => encode(ty, add_to_odd(x, y), Rounding::NearestEven, OverflowResult::Ieee),
     }
 }
 
