@@ -1,5 +1,5 @@
-//! Work-stealing matmuls (cluster launch control): correct in both executors, with several schedule seeds and both delivery modes.
-//! `tile-sim` detects every injected fault.
+//! Tests of matmuls that steal work with cluster launch control (CLC). Both executors must compute the expected output, with
+//! several schedule seeds and with early and late delivery. `tile-sim` must detect every injected fault.
 
 use base::File;
 use tests::cluster_matmul::ClusterMatmul;
@@ -10,12 +10,12 @@ use tests::{for_each, root, run, temporary_folder};
 const MATMUL: ClusterMatmul = ClusterMatmul { kernel: "cluster_matmul", rows: 128, columns: 64 };
 /// A matmul with tiles large enough for CTA pairs.
 const PAIR: ClusterMatmul = ClusterMatmul { kernel: "cluster_pair", rows: 256, columns: 128 };
-/// A grid with more tile blocks along one axis than along the other.
+/// The grid's extents in tile blocks, which differ to detect exchanged axes.
 const TILE_BLOCKS: [usize; 2] = [2, 3];
 /// Trip counts of the K loop: none, fewer than the pipeline has stages, and more.
 const TRIP_COUNTS: [usize; 3] = [0, 1, 9];
 
-/// A program, a target, the options of `tile-lower-as` and those of `tile-sched`.
+/// A matmul, a target, the options of `tile-lower-as`, and the options of `tile-sched`.
 type Execution = (ClusterMatmul, &'static str, &'static [&'static str], &'static [&'static str]);
 
 const SINGLE_CTA: &str = "--cluster=1";
@@ -32,7 +32,7 @@ const EXECUTIONS: [Execution; 8] = [
     (PAIR, "sm_100", &[CLUSTER_OF_TWO], &["--multicast=off", "--cta-pairs=off"]),
 ];
 
-/// The `.sched` text of an execution, with work stealing.
+/// Compiles the matmul of an execution with work stealing (`--clc=on`). Returns the `.sched` text.
 fn scheduled_text((matmul, target, lowering, scheduling): Execution) -> String {
     matmul.scheduled_text(target, &[lowering, &["--clc=on"]].concat(), scheduling)
 }
@@ -64,7 +64,7 @@ fn grids_of_one_and_of_several_tile_blocks_are_right() {
     });
 }
 
-/// Faults that only PTX can contain; `tile-sim` must detect them.
+/// `tile-sim` must detect these faults in PTX. A `.sched` file cannot express them.
 #[test]
 fn clc_responses_are_waited_for_and_read_by_all_warps() {
     for_each(&[EXECUTIONS[0], EXECUTIONS[1], EXECUTIONS[6]], |execution| {
@@ -104,7 +104,7 @@ fn fewer_readers(ptx: &str) -> String {
     ptx.lines().map(|line| with_fewer_arrivals(line).unwrap_or_else(|| line.into()) + "\n").collect()
 }
 
-/// The memory of CLC responses overlaps no other buffer.
+/// The verifier must refuse a program in which another buffer overlaps the shared memory of CLC responses.
 #[test]
 fn clc_responses_overlap_no_other_buffer() {
     let text = scheduled_text(EXECUTIONS[0]);
@@ -125,7 +125,7 @@ fn clc_responses_overlap_no_other_buffer() {
     }
 }
 
-/// Only the loop over stolen tile blocks may contain `clc_block_id`, because the op identifies an iteration by this loop's counter.
+/// Only the loop over stolen tile blocks may contain `clc_block_id`. Reason: an operand of the op is the counter of this loop.
 #[test]
 fn stolen_blocks_are_requested_per_iteration() {
     const HEAD: &str = "//!tile tileaa 4 lowered\n//!tile option opt-level=3\n//!tile producer test\n//!tile input 0\n";

@@ -1,9 +1,10 @@
-//! Generated pages match their tables: the list of ops, the error codes, and examples in text form that must read back.
+//! Tests of documents that repeat facts of the code: the pages of ops and of error codes, the table of types, examples in text
+//! form, and benchmark results.
 
 use std::path::Path;
 use tests::{is_blessing, root};
 
-/// The op tables, and the heading of each on the page of ops.
+/// The source files with op tables, and the heading of each table on the page of ops.
 const TABLES: [(&str, &str); 4] = [
     ("formats/core-dialect/src/core_ops.rs", "In `.aa`, `.as` and `.sched`"),
     ("formats/tileaa/src/ops.rs", "In `.aa`"),
@@ -15,14 +16,14 @@ fn read_text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A row of an op table: the mnemonic, the names and types of the fields, and the documentation.
+/// A row of an op table: the mnemonic, the names and types of the fields, and the doc comment.
 struct Row {
     mnemonic: String,
     fields: Vec<(String, String)>,
     summary: String,
 }
 
-/// The rows of the `ops!` table in a source file: documentation, `Variant "mnemonic" { field: Type, … }`.
+/// Parses the `ops!` table of a source file. A row is a doc comment and a line `Variant "mnemonic" { field: Type, … }`.
 fn op_rows(source: &str) -> Vec<Row> {
     let (_, table) = source.split_once("ops! {").expect("the file has an op table");
     let (_, table) = table.split_once("pub enum").expect("the table is an enum");
@@ -45,7 +46,7 @@ fn op_rows(source: &str) -> Vec<Row> {
     rows
 }
 
-/// The name of a field's type on the page.
+/// The name of a field's type on the page of ops.
 fn type_name(ty: &str) -> String {
     if let Some(inner) = ty.strip_prefix("Option<").and_then(|ty| ty.strip_suffix('>')) {
         return format!("{}?", type_name(inner));
@@ -64,7 +65,7 @@ fn type_name(ty: &str) -> String {
     .into()
 }
 
-/// The generated page that lists all ops.
+/// Generates the text of `docs/formats/ops.md`.
 fn ops_page() -> String {
     let mut out = String::from(
         "# Ops\n\n`scripts/bless` generates this list of all ops from the op tables. In the column of fields, `?` marks an optional field, and \
@@ -102,7 +103,7 @@ fn ops_page_is_current() {
 }
 
 #[test]
-fn the_page_of_types_names_every_element_type() {
+fn formats_page_names_every_element_type() {
     let page = read_text(&root().join("docs/formats/README.md"));
     let row = page.lines().find(|line| line.starts_with("| scalar |")).expect("the page has a row of scalars");
     for scalar in numerics::Scalar::ALL {
@@ -124,9 +125,9 @@ fn examples_in_text_form_read_back() {
     }
 }
 
-/// The geometric mean and the median on the benchmark page and in the README are those of the table on the page.
+/// docs/benchmarks.md and README.md must state the geometric mean and the median of the table in docs/benchmarks.md.
 #[test]
-fn the_means_of_measurements_are_those_of_the_table() {
+fn stated_benchmark_means_match_the_table() {
     let page = read_text(&root().join("docs/benchmarks.md"));
     let row = |line: &str| -> Option<f64> {
         let columns: Vec<&str> = line.strip_prefix("| ")?.split(" | ").collect();
@@ -146,9 +147,9 @@ fn the_means_of_measurements_are_those_of_the_table() {
     assert!(readme.contains(&sentence), "README.md lacks: {sentence}");
 }
 
-/// The table of passes in the header of `tile-lower-as`, and its table `PASSES`.
+/// The table of passes in the module header of `tile-lower-as` must list the passes of `PASSES` in their order.
 #[test]
-fn the_header_of_a_tool_lists_its_passes() {
+fn header_of_tile_lower_as_lists_its_passes() {
     let source = read_text(&root().join("tools/tile-lower-as/src/lib.rs"));
     let (header, code) = source.split_once("\nmod ").expect("the file has modules");
     let first_cell = |line: &str| Some(line.strip_prefix("//! | `")?.split_once('`')?.0.to_string());

@@ -1,10 +1,10 @@
-//! Stage files edited at random. Either the verifier refuses an edited file, or the later stages accept it and their output behaves
-//! as `tile-run` predicts for the edited file. No tool may end by a panic (exit code 101) or a signal.
+//! Tests of stage files with random edits. If the verifier accepts an edited file and the later stages compile it, its PTX must
+//! compute the results that `tile-run` computes for the edited file. No tool may end by a panic (exit code 101) or a signal.
 //!
-//! An edit can produce a program that is wrong in itself: it reads out of bounds, or two threads write one element. `tile-run
-//! --check` reports that, and then any result is allowed. A race in a `.sched` file must be reported in the PTX too.
+//! An edit can produce an invalid program: the program reads out of bounds, or two threads write one element. If `tile-run --check`
+//! reports such a fault, the PTX may compute any result. If the fault is a race in a `.sched` file, `tile-sim` must report it too.
 //!
-//! The files are the examples of `tests/run`, lowered and printed. An edit changes a name, type, number, layout or line of the
+//! The edited files are the stage files of the kernels in `tests/run`. An edit changes a name, type, number, layout or line of the
 //! text. The mutants are the same in every run, and each is a case: `sched/17`. `TILEWORKS_MUTANTS` sets the number of mutants per
 //! format and the number of the first mutant.
 
@@ -18,13 +18,13 @@ use tests::compare::ExpectedOutputs;
 use tests::suite::{CaseResult, Suite};
 use tests::{Memo, RunResult, root, run, subfolders, temporary_folder};
 
-/// Mutants per format in the test command.
+/// The number of mutants per format, unless `TILEWORKS_MUTANTS` sets another number.
 const MUTANTS: u64 = 400;
 
-/// The error codes of shared-memory races in `tile-run`.
+/// The codes with which `tile-run` reports data races in `.sched` files.
 const RACES: [&str; 2] = ["RUN077", "RUN078"];
 
-/// The stages after `.tile`, with the format that each writes.
+/// The stages after `tile-read`, each with the format that it writes.
 const STAGES: [(&str, &str); 4] = [("tile-lower-aa", "aa"), ("tile-lower-as", "as"), ("tile-sched", "sched"), ("tile-ptx", "ptx")];
 
 /// A kernel of `tests/run`, for a target.
@@ -34,7 +34,8 @@ struct Program {
     target: &'static str,
 }
 
-/// The programs of a format: for two targets if its files name their target, else for one.
+/// The programs whose stage files are edited. From the second stage on, files depend on the target, so each kernel has two
+/// programs.
 fn programs_of_format(stage_count: usize) -> Vec<Program> {
     let compiles_for = |case: &Path, target: &str| match std::fs::read_to_string(case.join("targets")) {
         Ok(listed) => listed.lines().any(|line| line == target),
@@ -50,7 +51,7 @@ fn programs_of_format(stage_count: usize) -> Vec<Program> {
 }
 
 impl Program {
-    /// The stage file after this number of stages.
+    /// The stage file after the first `stage_count` of `STAGES`.
     fn lowered(&self, stage_count: usize) -> Arc<Vec<u8>> {
         static FILES: Memo<(Program, usize), Arc<Vec<u8>>> = Memo::new();
         FILES.get((self.clone(), stage_count), || {
@@ -66,7 +67,7 @@ impl Program {
         run("tile-read", &[&program], b"").ok(&program.display().to_string())
     }
 
-    /// The file of a format as text. The last stage stops after the phase, if one is given.
+    /// The stage file of a format as text. If the format has a phase, the last stage stops after this phase.
     fn text(&self, format: &Format) -> Arc<str> {
         static TEXTS: Memo<(Program, &str), Arc<str>> = Memo::new();
         TEXTS.get((self.clone(), format.name), || {
@@ -80,7 +81,7 @@ impl Program {
     }
 }
 
-/// The arguments of a stage for a target.
+/// The arguments of a stage. Only `tile-lower-as` has the target as an argument; later files contain the target.
 fn arguments<'a>(tool: &str, target: &'a str) -> Vec<&'a str> {
     if tool == "tile-lower-as" { vec!["--gpu-name", target] } else { Vec::new() }
 }
@@ -100,16 +101,17 @@ fn execute(tool: &str, options: &[&str], file: &Path, case: &Path, out: &Path) -
     run(tool, &[&arguments[..], options].concat(), b"")
 }
 
-/// The outcome of a mutant that all stages accepted.
+/// The outcome of the comparison of a mutant with its PTX.
 enum Fate {
-    Alike,
-    /// The mutant itself is wrong; `tile-run` reports how.
+    /// The PTX computes the same results as the mutant.
+    Equal,
+    /// `tile-run` reports a fault of the mutant, so the results are not compared.
     Faulty,
     /// No verdict: an executor does not support the mutant or reached a limit.
     Undecided,
 }
 
-/// Checks that the PTX computes the same as the mutant.
+/// Executes a mutant and its PTX, and compares the outputs. An error describes a difference that must not occur.
 fn compare_with_ptx(mutant: &str, kind: &str, ptx: &[u8], case: &Path) -> Result<Fate, String> {
     let folder = temporary_folder();
     let path_of = |name: &str| folder.path().join(name);
@@ -124,7 +126,7 @@ fn compare_with_ptx(mutant: &str, kind: &str, ptx: &[u8], case: &Path) -> Result
         }
     }
     match (ran.code, sim.code) {
-        (Some(0), Some(0)) => ExpectedOutputs::read(case).compare_runs(&path_of("run"), &path_of("sim")).map(|()| Fate::Alike),
+        (Some(0), Some(0)) => ExpectedOutputs::read(case).compare_runs(&path_of("run"), &path_of("sim")).map(|()| Fate::Equal),
         (Some(0), Some(1)) => Err(format!("tile-sim alone finds a fault: {}", sim.stderr.trim())),
         (Some(1), Some(0)) if kind == "sched" && RACES.iter().any(|race| ran.stderr.contains(race)) => {
             Err(format!("tile-run alone finds a race: {}", ran.stderr.trim()))
@@ -134,11 +136,12 @@ fn compare_with_ptx(mutant: &str, kind: &str, ptx: &[u8], case: &Path) -> Result
     }
 }
 
-/// The numbers of mutants that the verifier accepts, and of mutants with each [`Fate`]. The stages refuse some accepted mutants.
+/// Counts of mutants: those that the verifier accepts, and those with each [`Fate`]. An accepted mutant has no fate if a stage
+/// refuses it.
 #[derive(Default)]
 struct Tally {
     accepted: AtomicUsize,
-    alike: AtomicUsize,
+    equal: AtomicUsize,
     faulty: AtomicUsize,
     undecided: AtomicUsize,
 }
@@ -149,7 +152,8 @@ impl Tally {
     }
 }
 
-/// The PTX of a mutant, or None if a stage refuses the mutant.
+/// Compiles a mutant to PTX with `STAGES[next_stage..]`. Returns None if a stage refuses the mutant, and an error if a stage ends
+/// by a panic or a signal.
 fn compile_mutant(text: &str, next_stage: usize) -> Result<Option<Vec<u8>>, String> {
     let mut file = text.as_bytes().to_vec();
     for (tool, _) in &STAGES[next_stage..] {
@@ -166,10 +170,13 @@ fn compile_mutant(text: &str, next_stage: usize) -> Result<Option<Vec<u8>>, Stri
     Ok(Some(file))
 }
 
-/// A format of stage files, and the phase of the last stage after which the file is written.
+/// A format of stage files whose mutants are tested.
 struct Format {
+    /// The first part of the names of the cases.
     name: &'static str,
+    /// The number of stages that produce the file.
     stage_count: usize,
+    /// The phase of the last stage after which it writes the file. Empty if the stage runs to its end.
     phase: &'static str,
     /// Two minimum percentages of all mutants: the mutants that the verifier accepts, and the mutants whose PTX computes the
     /// same results. Each minimum is about four fifths of the percentage that 400 mutants had in November 2026 (10 to 14 %, and 9
@@ -195,7 +202,7 @@ static FORMATS: [Format; 5] = [
 impl Format {
     fn check(&self, program: &Program, number: u64, tally: &Tally) -> CaseResult {
         let kind = STAGES[self.stage_count - 1].1;
-        // A stage can resume from its own file of an earlier phase.
+        // `tile-sched` reads its own output of an earlier phase and runs the remaining phases.
         let next_stage = if self.phase.is_empty() { self.stage_count } else { self.stage_count - 1 };
         let mut random = Random::new(0x5EED ^ (number + 1) << 20);
         random.below(2);
@@ -208,7 +215,7 @@ impl Format {
             .and_then(|ptx| ptx.map(|ptx| compare_with_ptx(&text, kind, &ptx, &program.case)).transpose());
         match fate {
             Ok(None) => {}
-            Ok(Some(Fate::Alike)) => Tally::count(&tally.alike),
+            Ok(Some(Fate::Equal)) => Tally::count(&tally.equal),
             Ok(Some(Fate::Faulty)) => Tally::count(&tally.faulty),
             Ok(Some(Fate::Undecided)) => Tally::count(&tally.undecided),
             Err(complaint) => {
@@ -222,13 +229,13 @@ impl Format {
 
     /// Checks that the verifier accepts enough mutants, and that enough mutants compute the same results in PTX.
     fn check_tally(&self, tally: &Tally, count: usize) -> CaseResult {
-        let [accepted, alike, faulty, undecided] =
-            [&tally.accepted, &tally.alike, &tally.faulty, &tally.undecided].map(|counter| counter.load(Ordering::Relaxed));
+        let [accepted, equal, faulty, undecided] =
+            [&tally.accepted, &tally.equal, &tally.faulty, &tally.undecided].map(|counter| counter.load(Ordering::Relaxed));
         println!(
-            "{}: of {count} mutants {accepted} were still programs, {alike} did the same in PTX, {faulty} were faulty, {undecided} undecided",
+            "{}: of {count} mutants {accepted} were still programs, {equal} did the same in PTX, {faulty} were faulty, {undecided} undecided",
             self.name
         );
-        if accepted * 100 >= count * self.min_percent[0] && alike * 100 >= count * self.min_percent[1] {
+        if accepted * 100 >= count * self.min_percent[0] && equal * 100 >= count * self.min_percent[1] {
             return Ok(());
         }
         Err(format!("at least {} % must be programs, and {} % do the same in PTX", self.min_percent[0], self.min_percent[1]))

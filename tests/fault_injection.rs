@@ -1,5 +1,5 @@
-//! Faults injected into the stages, one at a time, and the tool that detects each: `tile-validate`, on a kernel that depends on the
-//! broken rule. In test builds the stages query `common::fault_injection` for a rule to break.
+//! Tests that `tile-validate` detects a fault injected into a stage. Each test breaks one rule of a stage, and validates a kernel
+//! that depends on this rule. In debug builds, the stages query `common::fault_injection` for the rule to break.
 //!
 //! A case is a fault (`fault/ptx.wait`), or a kernel without one (`clean/matmul_f16/sm_80`).
 
@@ -10,8 +10,8 @@ use tests::need::Need;
 use tests::suite::{CaseResult, Suite};
 use tests::{RunResult, files_below, root, run_to_end, temporary_folder, tests, tool};
 
-/// A fault, whose name begins with its stage; the rule that it breaks; a kernel of `tests/fault-injection` or `tests/run`; the
-/// target.
+/// The faults. A row has the name, which begins with the stage; the rule that the fault breaks; a kernel of `tests/fault-injection`
+/// or `tests/run`; and the target.
 const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("aa.bound", "a loop ends at its upper bound", "loops", "sm_80"),
     ("aa.cat", "the first operand of a concatenation comes first", "slices", "sm_80"),
@@ -116,6 +116,7 @@ const FAULTS: &[(&str, &str, &str, &str)] = &[
     ("sched.wait", "a role waits for a copy before it reads the tile", "matmul_f16", "sm_80"),
 ];
 
+/// The path of a kernel of `FAULTS`.
 fn kernel_path(name: &str) -> PathBuf {
     let candidates =
         [format!("fault-injection/{name}.tileir"), format!("run/{name}/kernel.tileirbc"), format!("run/{name}/kernel.tile")];
@@ -123,6 +124,7 @@ fn kernel_path(name: &str) -> PathBuf {
     paths.find(|path| path.exists()).unwrap_or_else(|| panic!("no kernel is called {name}"))
 }
 
+/// Runs `tile-validate` on a kernel, with a fault if one is given.
 fn validate(kernel_name: &str, target: &str, fault: Option<&str>) -> RunResult {
     let folder = temporary_folder();
     let mut command = Command::new(tool("tile-validate"));
@@ -131,12 +133,14 @@ fn validate(kernel_name: &str, target: &str, fault: Option<&str>) -> RunResult {
     run_to_end(command, b"")
 }
 
+/// Panics if an executable that these tests start is missing or stale.
 fn check_tools_are_current() {
     for name in ["tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-run", "tile-sim", "tile-validate"] {
         tool(name);
     }
 }
 
+/// Checks that `tile-validate` reports a difference (VAL001) if a stage breaks a rule.
 fn check_is_detected(fault: &str, rule: &str, kernel: &str, target: &str) -> CaseResult {
     let ran = validate(kernel, target, Some(fault));
     let first_line = ran.stderr.lines().next().unwrap_or_default();
@@ -146,6 +150,7 @@ fn check_is_detected(fault: &str, rule: &str, kernel: &str, target: &str) -> Cas
     }
 }
 
+/// Checks that `tile-validate` reports no difference without a fault.
 fn check_is_clean(kernel: &str, target: &str) -> CaseResult {
     match validate(kernel, target, None) {
         RunResult { code: Some(0), .. } => Ok(()),

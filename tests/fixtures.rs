@@ -1,12 +1,13 @@
-//! Runs the fixtures: files in `tests/<stage>/<topic>/` whose first line is a command. A fixture is a case with its path as its
-//! name.
+//! Runs the fixtures: files in `tests/<stage>/<topic>/` whose first line is a command. Each fixture is a case. The name of the case
+//! is the path of the fixture.
 //!
 //! The line is `// RUN: command`, where `%` stands for the file. Every reader skips comments before the first line of its format,
-//! so any tool reads a fixture directly. The command runs under bash with the tools on PATH, in a temporary directory.
-//! A fixture states what the output must contain, in the order of the lines `// CHECK: text`. `// CHECK-NOT: text` states what no
-//! line between its neighbours contains. The output is the standard output, then the standard error and exit code if there are any.
-//! A fixture without such lines has the file `<name>.expect` next to it, which holds the whole output.
-//! `BLESS=1 cargo test --workspace --test fixtures -- NAME` writes that file anew; review the difference.
+//! so any tool reads a fixture directly. The command runs under bash with the tools on PATH, in a temporary directory. The output
+//! must contain the texts of the lines `// CHECK: text` in their order, each on a later line. No output line between the matches of
+//! the neighbouring CHECK lines may contain the text of `// CHECK-NOT: text`. The output is the standard output, then the standard
+//! error and exit code if there are any. If a fixture has no CHECK lines, the file `<name>.expect` has the complete expected
+//! output. `BLESS=1 cargo test --workspace --test fixtures -- NAME` replaces that file by the current output; review the
+//! difference.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ const RUN_PREFIX: &str = "// RUN: ";
 const CHECK_PREFIX: &str = "// CHECK: ";
 const CHECK_NOT_PREFIX: &str = "// CHECK-NOT: ";
 
+/// The paths of all fixtures.
 fn fixtures() -> Vec<PathBuf> {
     let test_folders = subfolders(&root().join("tests"));
     let files = test_folders
@@ -30,6 +32,7 @@ fn fixtures() -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|extension| extension != "expect")).collect()
 }
 
+/// The output of a run in the form that fixtures compare.
 fn render_output(ran: &RunResult) -> String {
     let mut out = ran.text();
     if !ran.stderr.is_empty() {
@@ -123,7 +126,7 @@ fn main() -> ExitCode {
     suite.run()
 }
 
-/// The name of a case selects one fixture, and each file of expected output has its fixture.
+/// Two fixtures must not have the same name, and each `.expect` file must belong to a fixture.
 fn fixtures_have_one_name_each() {
     let fixtures = fixtures();
     let names: std::collections::BTreeSet<String> = fixtures.iter().map(|path| fixture_name(path)).collect();
@@ -135,7 +138,7 @@ fn fixtures_have_one_name_each() {
     }
 }
 
-/// Readers accept a fixture with its command and other comments before the first line of the format.
+/// Readers must accept comments, such as the RUN line, before the first line of a stage file.
 fn fixtures_are_files_of_their_format() {
     let folder = temporary_folder();
     for (tool, fixture) in [

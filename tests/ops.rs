@@ -1,5 +1,5 @@
-//! Executes every variant of every op on edge values and compares the results with those of NVIDIA's compiler. A row is the 256
-//! results of one variant on one type. A case checks the rows of one kernel: `tile-run` executes its `.tile` file
+//! Executes every variant of every op on edge values, and compares the results with those of NVIDIA's compiler (the reference). A
+//! row is the 256 results of one variant on one type. A case checks the rows of one kernel: `tile-run` executes its `.tile` file
 //! (`f16_arithmetic/as_written`), or `tile-sim` executes its PTX (`f16_arithmetic/sm_80`).
 //!
 //! `scripts/op_table.py` generates the kernels and `rows.txt` of `tests/ops`, and documents the format. `reasons.toml` explains
@@ -12,14 +12,15 @@ use std::sync::Arc;
 use tests::suite::{CaseResult, Suite};
 use tests::{root, run, temporary_folder, tests};
 
-/// The number of elements of a row.
+/// The number of results in a row.
 const ROW_ELEMENTS: usize = 256;
 
-/// The expected result of a row.
+/// The expected results of a row.
 enum Expected {
-    /// The hash of the bits, and whether the reference has the same bits.
+    /// All results must have this hash. `matches_reference` states whether the reference has the same bits.
     Bits { hash: u64, matches_reference: bool },
-    /// At most this many ulps from the reference's values.
+    /// Each compared result must be at most `ulps` units in the last place from the value of the reference. `values` has the values
+    /// of every `256 / values.len()`th element.
     Near { ulps: u64, values: Vec<u64> },
 }
 
@@ -77,7 +78,7 @@ fn fraction_bits(elem: &str) -> Option<u32> {
     }
 }
 
-/// The bits of each element, with all NaNs mapped to one pattern.
+/// The bits of each element. All NaNs get the same bits, so that their payloads are not compared.
 fn normalized_words(elem: &str, data: &[u8]) -> Vec<u64> {
     let size = element_bytes(elem);
     let sign_bit = 1u64 << (8 * size - 1);
@@ -92,7 +93,7 @@ fn normalized_words(elem: &str, data: &[u8]) -> Vec<u64> {
 }
 
 /// The 64-bit FNV-1a hash of the elements' bytes in little-endian order.
-fn fingerprint(elem: &str, words: &[u64]) -> u64 {
+fn hash_of_elements(elem: &str, words: &[u64]) -> u64 {
     let bytes = words.iter().flat_map(|word| word.to_le_bytes()[..element_bytes(elem)].to_vec());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -110,11 +111,11 @@ fn ulp_distance(elem: &str, a: u64, b: u64) -> u64 {
     }
 }
 
-/// Describes how a result differs from the expected result of its row; `None` if it does not.
+/// Describes how the computed results of a row differ from the expected results. None if they agree.
 fn row_difference(row: &Row, found: &[u64]) -> Option<String> {
     match &row.expected {
         Expected::Bits { hash, .. } => {
-            let got_hash = fingerprint(&row.elem, found);
+            let got_hash = hash_of_elements(&row.elem, found);
             (got_hash != *hash).then(|| format!("{}: other bits, {got_hash:016x}", row.name))
         }
         Expected::Near { ulps: max_ulps, values } => {
@@ -126,7 +127,7 @@ fn row_difference(row: &Row, found: &[u64]) -> Option<String> {
     }
 }
 
-/// A directory with the launch, the inputs and zeroed outputs.
+/// Writes the launch of a kernel, its inputs and zeroed outputs to the directory `to`.
 fn write_launch(kernel: &str, to: &Path) {
     let text = std::fs::read_to_string(ops_folder().join(format!("{kernel}.json"))).expect("a kernel has its launch");
     let launch: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -141,7 +142,7 @@ fn write_launch(kernel: &str, to: &Path) {
     }
 }
 
-/// Executes a file and compares the rows of its kernel.
+/// Executes a file with the launch in the directory `at`, and compares the rows of its kernel.
 fn execute(tool: &str, file: &str, at: &Path, rows: &[Row], reasons: &[Reason]) -> CaseResult {
     let (launch, out) = (at.join("launch.json").display().to_string(), at.join("out").display().to_string());
     std::fs::create_dir_all(&out).expect("a new folder");
@@ -158,7 +159,7 @@ fn execute(tool: &str, file: &str, at: &Path, rows: &[Row], reasons: &[Reason]) 
             normalized_words(elem, &bytes).into_iter()
         });
         let found_words: Vec<u64> = remaining.by_ref().take(ROW_ELEMENTS).collect();
-        // An undefined result may differ in PTX, unless its reason forbids that.
+        // If the op does not define the result, PTX may have other bits than `tile-run`. A reason with `everywhere` forbids that.
         let must_match = || reasons.iter().any(|reason| reason.everywhere && reason.covers(row));
         if tool == "tile-run" || !matches!(row.expected, Expected::Bits { matches_reference: false, .. }) || must_match() {
             complaints.extend(row_difference(row, &found_words));
@@ -167,7 +168,7 @@ fn execute(tool: &str, file: &str, at: &Path, rows: &[Row], reasons: &[Reason]) 
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("; ")) }
 }
 
-/// The rows of a kernel, in the order of its outputs.
+/// A kernel of `tests/ops` with its rows, in the order of its outputs.
 struct Kernel {
     name: String,
     rows: Vec<Row>,
@@ -203,7 +204,7 @@ impl Kernel {
     }
 }
 
-/// The rows of the table, grouped by kernel. Each kernel also gets the reasons for differences from the reference results.
+/// The kernels of `tests/ops` with their rows. Each kernel shares the reasons for differences from the reference.
 fn read_kernels() -> Vec<Arc<Kernel>> {
     let reasons = Arc::new(read_reasons().reason);
     let mut kernels: BTreeMap<String, Vec<Row>> = BTreeMap::new();
@@ -222,14 +223,19 @@ fn main() -> ExitCode {
             suite.case(format!("{}/{target}", kernel.name), move || kernel.check_ptx(target));
         }
     }
-    suite.functions("rules/", tests![every_difference_has_its_reason, refused_op_variants_are_listed_with_reasons]);
+    suite.functions(
+        "rules/",
+        tests![each_difference_from_the_reference_has_one_reason, refused_op_variants_are_listed_with_reasons],
+    );
     suite.run()
 }
 
-/// The file `reasons.toml`: reasons for differences, and for refused variants.
+/// The contents of `reasons.toml`.
 #[derive(serde::Deserialize)]
 struct Reasons {
+    /// Reasons for rows that differ from the reference.
     reason: Vec<Reason>,
+    /// Reasons for variants that `tile-read` refuses.
     refused: Vec<Reason>,
 }
 
@@ -238,7 +244,7 @@ fn read_reasons() -> Reasons {
     toml::from_str(&text).expect("TOML")
 }
 
-/// The reasons for rows that differ from the reference.
+/// The reason why some rows differ from the reference, or why `tile-read` refuses some variants.
 #[derive(serde::Deserialize)]
 struct Reason {
     /// `KERNEL ROW`; a trailing `*` matches any rest. For refused rows: the type of the operand and the op.
@@ -252,14 +258,14 @@ struct Reason {
 }
 
 impl Reason {
-    /// Whether the reason names a row.
+    /// Whether the reason applies to a row.
     fn covers(&self, row: &Row) -> bool {
         let name = format!("{} {}", row.kernel, row.name);
         self.rows.iter().any(|rows| rows.strip_suffix('*').map_or(*rows == name, |start| name.starts_with(start)))
     }
 }
 
-fn every_difference_has_its_reason() {
+fn each_difference_from_the_reference_has_one_reason() {
     let reasons = read_reasons().reason;
     assert!(reasons.iter().all(|reason| !reason.why.is_empty()));
     let mut used = BTreeSet::new();

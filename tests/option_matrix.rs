@@ -1,5 +1,5 @@
-//! Every override option of docs/compiler-decisions.md is either applied or refused as impossible, for every program. A stage
-//! that accepts an option and then rejects its own output has a bug.
+//! Tests of every override option of docs/compiler-decisions.md on many programs. The stages must either compile a program with the
+//! option, or refuse the option as impossible. A stage that accepts an option and then rejects its own output has a bug.
 //!
 //! A case is a program for a target: `requested/differential_attention/sm_90`, `all/run/vadd/sm_120`.
 
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use tests::suite::{CaseResult, Suite};
 use tests::{Memo, files_below, root, run, tests};
 
-/// Programs that have everything that the options affect: all kinds of MMA, one loop and several, attention with rows of indices,
-/// stores.
+/// Programs of the cases `requested/`. They contain all constructs that the options affect: MMAs, one or several loops, attention,
+/// and stores.
 const PROGRAMS: &[&str] = &[
     "tests/kernels/staged_buffers.aa",
     "tests/kernels/signalled.aa",
@@ -28,7 +28,7 @@ const PROGRAMS: &[&str] = &[
 const TARGETS: [&str; 3] = ["sm_90", "sm_100", "sm_120"];
 /// Options of `tile-lower-as`, each with the minimum number of program-target pairs, of 30, that accept it: four fifths of the
 /// count of November 2026.
-const LOWERING: &[(&str, usize)] = &[
+const REQUESTED_LOWERING_OPTIONS: &[(&str, usize)] = &[
     ("--warps=8", 24),
     ("--warps=16", 24),
     ("--occupancy=2", 24),
@@ -42,21 +42,22 @@ const LOWERING: &[(&str, usize)] = &[
     ("--mma=mma", 24),
     ("--mma=tcgen05", 6),
 ];
-/// Options of `tile-sched`, each with its minimum as in `LOWERING`.
-const SCHEDULING: &[(&str, usize)] =
+/// Options of `tile-sched`, each with its minimum as in `REQUESTED_LOWERING_OPTIONS`.
+const REQUESTED_SCHEDULING_OPTIONS: &[(&str, usize)] =
     &[("--stages=2", 21), ("--stages=5", 14), ("--roles=off", 24), ("--roles=on", 24), ("--overlap=on", 2)];
 
-/// The exit code of an impossible request.
+/// The exit code of a stage that refuses an option as impossible.
 const UNSUPPORTED: i32 = 3;
 
 /// For each option, the number of program-target pairs that accepted it.
 static ACCEPTED: Mutex<BTreeMap<&str, usize>> = Mutex::new(BTreeMap::new());
 
-/// Checks that each option is applied or refused: the stages compile the program with the option, or report it as impossible.
+/// Checks that the stages compile a program with each option of `REQUESTED_LOWERING_OPTIONS` and `REQUESTED_SCHEDULING_OPTIONS`, or
+/// refuse the option as impossible.
 fn check_requests(program: &str, target: &str) -> CaseResult {
     let accept = |option: &'static str| *ACCEPTED.lock().expect("no case panics while it counts").entry(option).or_default() += 1;
     let lowered = lowered_to_aa(program);
-    for option in LOWERING.iter().map(|(option, _)| Some(*option)).chain([None]) {
+    for option in REQUESTED_LOWERING_OPTIONS.iter().map(|(option, _)| Some(*option)).chain([None]) {
         let arguments: Vec<&str> = ["--gpu-name", target].into_iter().chain(option).collect();
         let lowered_as = run("tile-lower-as", &arguments, &lowered);
         match lowered_as.code {
@@ -64,7 +65,9 @@ fn check_requests(program: &str, target: &str) -> CaseResult {
             Some(UNSUPPORTED) => continue,
             _ => return Err(format!("tile-lower-as {}: {}", option.unwrap_or_default(), lowered_as.stderr)),
         }
-        for scheduling in SCHEDULING.iter().filter(|_| option.is_none()).map(|(option, _)| Some(*option)).chain([None]) {
+        for scheduling in
+            REQUESTED_SCHEDULING_OPTIONS.iter().filter(|_| option.is_none()).map(|(option, _)| Some(*option)).chain([None])
+        {
             let scheduled = run("tile-sched", scheduling.as_slice(), &lowered_as.stdout);
             match (scheduled.code, scheduling.or(option)) {
                 (Some(0), Some(option)) => accept(option),
@@ -79,16 +82,19 @@ fn check_requests(program: &str, target: &str) -> CaseResult {
     Ok(())
 }
 
+/// Checks that each option of `REQUESTED_LOWERING_OPTIONS` and `REQUESTED_SCHEDULING_OPTIONS` reached its minimum number of
+/// accepted program-target pairs.
 fn options_are_accepted_often_enough() -> CaseResult {
     let accepted = ACCEPTED.lock().expect("no case panics while it counts");
     let count = |option: &str| accepted.get(option).copied().unwrap_or_default();
-    let too_rare = LOWERING.iter().chain(SCHEDULING).filter(|(option, least)| count(option) < *least);
+    let too_rare =
+        REQUESTED_LOWERING_OPTIONS.iter().chain(REQUESTED_SCHEDULING_OPTIONS).filter(|(option, least)| count(option) < *least);
     let too_rare: Vec<String> =
         too_rare.map(|(option, least)| format!("{option} was accepted {} times, not {least}", count(option))).collect();
     if too_rare.is_empty() { Ok(()) } else { Err(too_rare.join("\n")) }
 }
 
-/// All targets.
+/// All targets, for the cases `all/`.
 const ALL_TARGETS: [&str; 12] =
     ["sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_103", "sm_107", "sm_110", "sm_120", "sm_121"];
 /// Folders whose kernels together use every feature: attention, grouped and gathered matmuls, block scaling, paged loads,
@@ -134,27 +140,29 @@ const SCHEDULING_OVERRIDES: &[(&str, &[&str])] = &[
     ("--cta-pairs=on", &["SC103"]),
     ("--cta-pairs=off", &[]),
 ];
-/// Each pair of kernel and target uses every `SAMPLE_STRIDE`th override, which limits the sweep to six minutes with debug tools on two cores.
-/// Neighbouring pairs use different overrides, so every option is tested on every target many times. The variable
+/// Each pair of kernel and target uses every `SAMPLE_STRIDE`th override, which limits the sweep to six minutes with debug tools on
+/// two cores. Neighbouring pairs use different overrides, so many programs test each option on each target. The variable
 /// `TILEWORKS_OPTION_STRIDE` sets another stride; with 1, each pair uses every override and every level.
 const SAMPLE_STRIDE: usize = 8;
-/// Minimum percentage of the pairs of kernel and target that compile. A lower percentage would mean that a stage refuses types too
-/// broadly.
+/// The minimum percentage of the pairs of kernel and target that must compile. The other kernels have element types that the target
+/// lacks. A lower percentage would mean that a stage refuses a type that its target has.
 const COMPILED_PERCENT: usize = 90;
-/// Error codes for element types that a target lacks.
+/// The error codes with which a stage refuses an element type that the target lacks.
 const MISSING_TYPE_CODES: &[&str] = &["AS903"];
 
+/// The stride from `TILEWORKS_OPTION_STRIDE`, or `SAMPLE_STRIDE`.
 fn sample_stride() -> usize {
     let Ok(text) = std::env::var("TILEWORKS_OPTION_STRIDE") else { return SAMPLE_STRIDE };
     text.parse().ok().filter(|stride| *stride > 0).unwrap_or_else(|| panic!("TILEWORKS_OPTION_STRIDE: '{text}' is no stride"))
 }
 
+/// The number of pairs of kernel and target that compiled without an override.
 static COMPILED: AtomicUsize = AtomicUsize::new(0);
 
-/// A program that compiles for one target compiles for every target that has its types, at every level and with every override. A
-/// stage that cannot use its fast form uses a slower one. Only options that docs/compiler-decisions.md documents as requests may be
-/// refused. `program_index` and `target_index` are the positions of the program and of the target.
-fn nothing_is_refused_but_types_and_requests(program: &str, program_index: usize, target_index: usize) -> CaseResult {
+/// Checks that a program compiles for a target at every level and with the selected overrides. A stage may refuse only element
+/// types that the target lacks, and options that docs/compiler-decisions.md documents as requests. `program_index` and
+/// `target_index` select the overrides of this pair.
+fn check_only_missing_types_and_requests_are_refused(program: &str, program_index: usize, target_index: usize) -> CaseResult {
     let target = ALL_TARGETS[target_index];
     let mut refused = Vec::new();
     let mut run_stage = |name: &str, arguments: &[&str], input: &[u8], codes: &[&str]| -> Option<Vec<u8>> {
@@ -168,7 +176,8 @@ fn nothing_is_refused_but_types_and_requests(program: &str, program_index: usize
         None
     };
     let (first_sample, stride) = (program_index * 5 + target_index * 3, sample_stride());
-    // A fixture in `.aa` has one level. Each pair tests one lower level or, with stride 1, all of them.
+    // A program in `.aa` already has a level. For the other programs, each pair tests one of -O0 to -O2 or, with stride 1, all
+    // three.
     let lower_levels = if program.ends_with(".aa") { &[][..] } else { &["-O0", "-O1", "-O2"] };
     let is_selected = |index: usize| stride == 1 || index == (program_index + target_index) % 3;
     for (_, level) in lower_levels.iter().enumerate().filter(|(index, _)| is_selected(*index)) {
@@ -202,13 +211,15 @@ fn nothing_is_refused_but_types_and_requests(program: &str, program_index: usize
     if refused.is_empty() { Ok(()) } else { Err(refused.join("\n")) }
 }
 
+/// Checks that at least `COMPILED_PERCENT` of the pairs of kernel and target compiled.
 fn enough_pairs_compile(total_pairs: usize) -> CaseResult {
     let compiled = COMPILED.load(Ordering::Relaxed);
     println!("{compiled} of {total_pairs} pairs of kernel and target compile");
     if compiled * 100 >= total_pairs * COMPILED_PERCENT { Ok(()) } else { Err("the others lack types".into()) }
 }
 
-/// Every option of the table in docs/compiler-decisions.md is in the lists above, except the option that the assembler receives.
+/// Checks that the lists of overrides contain every option of the table in docs/compiler-decisions.md. The exception is
+/// `--ptxas-options`, whose value the stages pass to ptxas.
 fn every_documented_option_is_tested() {
     let page = std::fs::read_to_string(root().join("docs/compiler-decisions.md")).expect("the page is there");
     let documented: BTreeSet<&str> = page
@@ -238,7 +249,7 @@ fn main() -> ExitCode {
         for (target_index, target) in ALL_TARGETS.iter().enumerate() {
             let program = program.clone();
             suite.case(format!("all/{}/{target}", case_name(&program)), move || {
-                nothing_is_refused_but_types_and_requests(&program, program_index, target_index)
+                check_only_missing_types_and_requests_are_refused(&program, program_index, target_index)
             });
         }
     }
@@ -247,7 +258,7 @@ fn main() -> ExitCode {
     suite.run()
 }
 
-/// The name of a program in the names of its cases: the path without extension, `tests/`, `examples/` and `/kernel`.
+/// The part of a case's name that identifies the program: its path without the extension, `tests/`, `examples/` and `/kernel`.
 fn case_name(program: &str) -> String {
     let path = PathBuf::from(program).with_extension("").display().to_string();
     path.trim_start_matches("tests/").trim_start_matches("examples/").trim_end_matches("/kernel").to_string()
@@ -260,11 +271,12 @@ fn kernel_path(path: PathBuf) -> Option<String> {
     is_kernel.then_some(path)
 }
 
-/// A program as `.aa`.
+/// The `.aa` file of a program, lowered at -O3.
 fn lowered_to_aa(program: &str) -> Arc<Vec<u8>> {
     lowered_to_aa_at(program, "-O3")
 }
 
+/// The `.aa` file of a program, lowered at a level. A program that is already an `.aa` file is returned unchanged.
 fn lowered_to_aa_at(program: &str, level: &'static str) -> Arc<Vec<u8>> {
     static LOWERED: Memo<(String, &str), Arc<Vec<u8>>> = Memo::new();
     LOWERED.get((program.into(), level), || {

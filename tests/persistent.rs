@@ -1,5 +1,6 @@
-//! Matmuls in a persistent loop over output tiles: the pipelines of the inner loop continue where the previous output tile left
-//! them, for no, few and many tiles and steps. The hazard checker refuses every injected fault, and both executors detect it.
+//! Tests of matmuls in a persistent loop over output tiles. The pipelines of the K loop keep their stage and phase from one output
+//! tile to the next. Launches vary the number of tiles and the trip count of the K loop. The hazard checker must refuse every
+//! injected fault, and both executors must detect it.
 
 use std::path::Path;
 use tests::scheduled::{
@@ -8,7 +9,8 @@ use tests::scheduled::{
 };
 use tests::{for_each, run, temporary_folder};
 
-/// Two CTAs compute alternate tiles of a matmul; the launch gives the numbers of tiles and steps.
+/// The Tile IR text of a persistent matmul. Each CTA of a grid of two computes every second output tile. The arguments `%tiles` and
+/// `%steps` are the number of output tiles and the trip count of the K loop.
 const KERNEL: &str = "//!tile tileir 2 read
 //!tile producer test
 //!tile input 0
@@ -40,20 +42,20 @@ entry @persistent(%a: tile<ptr<f16>>, %b: tile<ptr<f16>>, %c: tile<ptr<f32>>, %t
   return
 }
 ";
-/// The number of output tiles in the arrays. A launch computes at most this number.
+/// The number of output tiles in the array C. A launch computes at most this number of tiles.
 const TILES: usize = 6;
-/// The number of steps along K in the arrays. A launch executes at most this number.
+/// The maximum trip count of the K loop. The arrays A and B have elements for this number of iterations.
 const STEPS: usize = 10;
 /// The extent of the arrays along K, in elements.
 const DEPTH: usize = STEPS * 32;
-/// Rows and columns of an output tile in most cases.
+/// Rows and columns of an output tile, in most tests.
 const TILE: [usize; 2] = [128, 64];
-/// An output tile with so many columns that its accumulator is loaded in parts.
+/// Rows and columns of an output tile whose accumulator takes several `tmem_load` ops.
 const WIDE_TILE: [usize; 2] = [128, 256];
-/// An output tile with so many rows that it belongs to a CTA pair.
+/// Rows and columns of an output tile that a CTA pair computes.
 const PAIR_TILE: [usize; 2] = [256, 128];
 
-/// Targets and options, which select the kind of MMA (`tcgen05`, `wgmma` or `mma.sync`) and whether there is a load warp.
+/// Targets and options. They select the MMA instruction (`tcgen05`, `wgmma` or `mma.sync`), and whether warp roles divide the work.
 const EXECUTIONS: [(&str, &[&str]); 7] = [
     ("sm_100", &[]),
     ("sm_100", &["--roles=off"]),
@@ -64,10 +66,10 @@ const EXECUTIONS: [(&str, &[&str]); 7] = [
     ("sm_120", &["--tma=on", "--roles=off"]),
 ];
 
-/// Tiles and steps: none, fewer than the pipeline has stages, and more.
+/// Numbers of tiles, and trip counts of the K loop: zero, less than the number of pipeline stages, and more.
 const COUNTS: [[usize; 2]; 6] = [[0, 3], [5, 0], [6, 1], [5, 3], [6, 7], [5, 10]];
 
-/// The scheduled program for a target.
+/// Compiles the kernel for a target with options of `tile-lower-as` and `tile-sched`. Returns the `.sched` text.
 fn scheduled_text(target: &str, options: &[&str], [tile_rows, columns]: [usize; 2]) -> String {
     let folder = temporary_folder();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -90,15 +92,18 @@ fn scheduled_text(target: &str, options: &[&str], [tile_rows, columns]: [usize; 
 fn lhs_element(row: usize, k: usize) -> i32 {
     (row * 7 + k * 3 + k / 32 + row / 128) as i32 % 5 - 2
 }
+/// An element of the right operand: a small integer, as in `lhs_element`.
 fn rhs_element(k: usize, column: usize) -> i32 {
     (k * 5 + column * 2 + k / 32) as i32 % 3 - 1
 }
+/// The little-endian f16 bytes of an integer from -2 to 2.
 fn f16_bytes(number: i32) -> [u8; 2] {
     let magnitude: u16 = [0, 0x3c00, 0x4000][number.unsigned_abs() as usize];
     (magnitude | u16::from(number < 0) << 15).to_le_bytes()
 }
 
-/// Writes the launch to a directory, and returns the expected output. Tiles that the loop does not reach keep their old contents.
+/// Writes the launch of a kernel to a directory. Returns the expected bytes of C. Tiles that the persistent loop does not compute
+/// keep their initial bytes.
 fn write_launch(folder: &Path, [tiles, steps]: [usize; 2], [tile_rows, columns]: [usize; 2]) -> Vec<u8> {
     let rows = TILES * tile_rows;
     let a: Vec<u8> = (0..rows * DEPTH).flat_map(|i| f16_bytes(lhs_element(i / DEPTH, i % DEPTH))).collect();
@@ -119,7 +124,7 @@ fn write_launch(folder: &Path, [tiles, steps]: [usize; 2], [tile_rows, columns]:
 }
 
 #[test]
-fn tile_and_step_counts_are_right_in_every_execution() {
+fn persistent_matmuls_are_correct_in_every_execution() {
     let programs: Vec<(String, String)> = EXECUTIONS
         .iter()
         .map(|(target, options)| (format!("{target} {options:?}"), scheduled_text(target, options, TILE)))
@@ -144,14 +149,14 @@ fn tile_and_step_counts_are_right_in_every_execution() {
             let output = execute_for_output(folder.path(), tool, file_of_tool(tool), &options)
                 .map_err(|error| format!("{name}: {error}"))?;
             if output != expected {
-                return Err(format!("{name}: {tool} {options:?} computes something else in {counts:?} tiles and steps"));
+                return Err(format!("{name}: {tool} {options:?} has a wrong output for {counts:?} tiles and iterations"));
             }
         }
         Ok(())
     });
 }
 
-/// Both CTAs compute each tile, and start the next one after both have loaded the accumulators of the previous one.
+/// Both CTAs of a pair compute each tile. They start the next tile after both have loaded the accumulators of the previous tile.
 #[test]
 fn a_persistent_cta_pair_advances_over_tiles() {
     for target in ["sm_100", "sm_110"] {
@@ -166,10 +171,10 @@ fn a_persistent_cta_pair_advances_over_tiles() {
     }
 }
 
-/// The first CTA must not overwrite accumulators that the second CTA has not loaded yet: `tile-sim` detects a missing signal of the
-/// second CTA.
+/// The first CTA issues the MMAs of both CTAs. It must not overwrite accumulators that the second CTA has not loaded yet. The test
+/// removes the signal of the second CTA, and `tile-sim` must detect that.
 #[test]
-fn both_ctas_of_a_pair_load_the_accumulator() {
+fn tile_sim_detects_a_missing_signal_of_the_second_cta() {
     let (folder, counts) = (temporary_folder(), [6, 7]);
     let expected = write_launch(folder.path(), counts, PAIR_TILE);
     write_program_and_ptx(folder.path(), &scheduled_text("sm_100", &["--cluster=2", "--cta-pairs=on"], PAIR_TILE));
@@ -184,7 +189,7 @@ fn both_ctas_of_a_pair_load_the_accumulator() {
 }
 
 #[test]
-fn accumulators_are_loaded_in_chunks() {
+fn wide_accumulators_are_loaded_in_chunks() {
     let text = scheduled_text("sm_100", &[], WIDE_TILE);
     assert_eq!(text.matches("tmem_load(").count(), 4, "{text}");
     for_each(&[[3, 0], [5, 3]], |counts| {
@@ -194,16 +199,17 @@ fn accumulators_are_loaded_in_chunks() {
         for (tool, options) in executions(1).into_iter().filter(|(_, options)| !options.contains(&"2")) {
             let output = execute_for_output(folder.path(), tool, file_of_tool(tool), &options)?;
             if output != expected {
-                return Err(format!("{tool} {options:?} computes something else in {counts:?} tiles and steps"));
+                return Err(format!("{tool} {options:?} has a wrong output for {counts:?} tiles and iterations"));
             }
         }
         Ok(())
     });
 }
 
-// Programs with an injected fault.
+// Tests of programs with an injected fault.
 
-/// Changes a program: loop `loop_number` over tiles forwards one loop-carried value unchanged to its next iteration.
+/// Injects a fault: the persistent loop of warp role `loop_number` forwards its loop-carried value number `value` unchanged to the
+/// next iteration. Without warp roles, `loop_number` is 0.
 fn with_unchanged_value(text: &str, loop_number: usize, value: usize) -> String {
     let is_outer = |line: &&str| line.contains(" = for(") && line.contains("init: [%") && !line.contains("tile<");
     let outer_line = text.lines().filter(is_outer).nth(2 * loop_number).expect("tiles are in a loop");
@@ -220,7 +226,7 @@ fn with_unchanged_value(text: &str, loop_number: usize, value: usize) -> String 
     replace_once(text, end_line, &end_line.replace(values, &next_values.join(", ")))
 }
 
-/// Programs with a race between tiles, and the hazard checker's report for each.
+/// Programs with a race between output tiles, each with a part of the report that the hazard checker must print.
 fn broken_programs() -> Vec<(String, &'static str)> {
     let (without_roles, with_load_role) =
         (scheduled_text("sm_100", &["--roles=off"], TILE), scheduled_text("sm_90", &["--tma=on"], TILE));
@@ -238,7 +244,7 @@ fn broken_programs() -> Vec<(String, &'static str)> {
             without_lines_starting_with(&without_roles, "pipeline_wait(pipeline: 2"),
             "stage 0 of buffer3 is read before a barrier after it was written",
         ),
-        // The stored tile has two stages, which are used in turn.
+        // The buffer of stored tiles has two stages, which alternate.
         (
             without_lines_starting_with(&with_mma_role, "pipeline_wait(pipeline: 2"),
             "stage 0 of buffer3 is read before anything is written to it",
@@ -265,7 +271,7 @@ fn broken_programs() -> Vec<(String, &'static str)> {
 }
 
 #[test]
-fn overlapping_tiles_are_refused_and_detected() {
+fn hazard_checker_and_executors_detect_races_between_tiles() {
     for_each(&broken_programs(), |(text, expected)| {
         let reported = check_hazards(text).err().ok_or_else(|| format!("not refused, instead of '{expected}':\n{text}"))?;
         if !reported.contains(expected) {

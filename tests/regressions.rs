@@ -1,5 +1,5 @@
-//! Faults that injection and mutation found, with one test for each: files that change during a run or are damaged, system limits,
-//! children that die, unexpected names, programs that run for minutes.
+//! Regression tests for faults that fault injection and mutation found. They cover files that change during a run or are damaged,
+//! system limits, killed child processes, unusual file names, and programs whose compilation took minutes.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,20 +12,23 @@ use tests::{RunResult, root, run_in, run_to_end, shell, temporary_folder, tool};
 
 const STAGES: [&str; 6] = ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link"];
 
+/// The bytecode of a case of `tests/run`.
 fn bytecode_path(case: &str) -> PathBuf {
     root().join("tests/run").join(case).join("kernel.tileirbc")
 }
 
+/// Panics if an executable that these tests start is missing or stale.
 fn check_tools_are_current() {
     for name in STAGES.into_iter().chain(["tileiras", "tile-run", "tile-sim", "tile-dump", "tile-write", "tile-fuzz"]) {
         tool(name);
     }
 }
 
-/// A directory with the driver, its stages and, in `bin`, ptxas. A test can replace each by a script.
+/// A directory with copies of the driver `tileiras` and its stages, and with the input `k.bc`. A test can replace each executable
+/// by a script. `replace_ptxas` adds a ptxas in `cuda/bin`.
 struct Sandbox {
     folder: tempfile::TempDir,
-    /// The temporary directory of the tools.
+    /// The directory for the temporary files of the tools (`TMPDIR`).
     scratch: tempfile::TempDir,
 }
 
@@ -43,8 +46,8 @@ impl Sandbox {
         sandbox
     }
 
-    /// Replaces all stages by scripts. The result of the pipeline is the header of a cubin, then the input. Reason: with debug
-    /// executables, tests of the cache would take seconds.
+    /// A sandbox whose stages are scripts. Their output is the header of a cubin and then the input. Reason: with the debug
+    /// executables of the stages, tests of the cache would take seconds.
     fn with_script_stages() -> Sandbox {
         let sandbox = Sandbox::new();
         STAGES.iter().for_each(|stage| sandbox.replace_tool(stage, "exec cat"));
@@ -77,7 +80,7 @@ impl Sandbox {
         self.replace_tool("cuda/bin/ptxas", &format!("{out}\n{script}"));
     }
 
-    /// A command that starts the driver of the sandbox.
+    /// A command that starts the driver of the sandbox in its directory.
     fn driver_command(&self, arguments: &[&str]) -> Command {
         // The process that runs the tests may ignore signals, as `nohup` and a script's `&` do. Children inherit ignored signals,
         // so reset them.
@@ -108,7 +111,7 @@ impl Sandbox {
     }
 }
 
-/// Waits until a condition holds. `awaited_event` names it in the failure message.
+/// Waits until a condition holds, at most 240 s. `awaited_event` names the condition in the failure message.
 fn wait_for(awaited_event: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -117,6 +120,7 @@ fn wait_for(awaited_event: &str, condition: impl Fn() -> bool) {
     }
 }
 
+/// Whether a process exists and has not ended.
 fn is_running(pid: &str) -> bool {
     // A zombie (ended but not reaped) does not count.
     let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -127,7 +131,7 @@ fn is_running(pid: &str) -> bool {
 const COMPILE_VADD: [&str; 4] = ["k.bc", "--gpu-name=sm_90", "-o", "out"];
 
 #[test]
-fn regression_1_the_cache_key_is_the_compiled_bytes() {
+fn cache_key_hashes_the_compiled_bytes_of_a_replaced_input() {
     let sandbox = Sandbox::with_script_stages();
     sandbox.replace_tool("tile-read", "touch started; while [ ! -e go ]; do sleep 0.01; done; exec cat");
     let cached_command =
@@ -144,7 +148,8 @@ fn regression_1_the_cache_key_is_the_compiled_bytes() {
     assert!(fs::read(sandbox.path("second")).unwrap() == fs::read(sandbox.path("plain")).unwrap());
 }
 
-/// Compiles the text of a program with the stages, each with a time limit. Returns the exit code of the last one and all messages.
+/// Compiles a program to PTX with the stages. `stage_options` are options of `tile-ptx`, which may run for 60 s. Returns the exit
+/// code of `tile-ptx` and the messages of all stages.
 fn compile_text(program: &str, stage_options: &str) -> (String, String) {
     check_tools_are_current();
     let folder = temporary_folder();
@@ -158,7 +163,7 @@ fn compile_text(program: &str, stage_options: &str) -> (String, String) {
 }
 
 #[test]
-fn regressions_2_and_3_a_name_that_ptx_cannot_write_is_refused() {
+fn kernel_names_that_are_invalid_in_ptx_are_refused() {
     for name in [r#"@"bin\1Fwhere""#, "@a.b", r#"@"é""#, r#"@"1a""#, r#"@"a b""#, r#"@"%4""#] {
         let (code, reported) = compile_text(&format!("cuda_tile.module @m {{\nentry {name}() {{\nreturn\n}}\n}}\n"), "");
         assert_eq!(code, "3", "{name}: {reported}");
@@ -168,7 +173,7 @@ fn regressions_2_and_3_a_name_that_ptx_cannot_write_is_refused() {
     assert_eq!((code.as_str(), reported.as_str()), ("0", ""));
 }
 
-/// A kernel that loads a tile of `count` elements, executes `ops`, and stores `%y`.
+/// The text of a kernel that loads a tile of `count` elements as `%x`, executes `ops`, and stores `%y`.
 fn with_tile_of(count: u32, ops: &str) -> String {
     format!(
         "cuda_tile.module @m {{\nentry @k(%p: tile<ptr<f32>>) {{\n%i = iota : tile<{count}xi32>\n\
@@ -181,7 +186,7 @@ fn with_tile_of(count: u32, ops: &str) -> String {
 }
 
 #[test]
-fn regression_4_a_long_scan_takes_seconds() {
+fn a_scan_of_16384_elements_compiles_within_the_time_limit() {
     let scan = "%y = scan %x dim=0 reverse=false identities=[0.0 : f32] : tile<16384xf32> -> tile<16384xf32>\n\
                 (%a: tile<f32>, %b: tile<f32>) {\n%m = mulf %a, %b : tile<f32>\n%s = addf %m, %b : tile<f32>\nyield %s : tile<f32>\n}";
     let (code, reported) = compile_text(&with_tile_of(16384, scan), "");
@@ -196,7 +201,7 @@ fn regression_4_a_long_scan_takes_seconds() {
 }
 
 #[test]
-fn regression_5_a_long_chain_takes_seconds() {
+fn a_chain_of_4000_ops_compiles_within_the_time_limit() {
     let mut program = String::from("cuda_tile.module @m {\nentry @k(%v0: tile<i32>, %b: tile<i32>, %p: tile<ptr<i32>>) {\n");
     for index in 0..4000 {
         let op = if index % 2 == 0 { "ori" } else { "addi" };
@@ -208,11 +213,11 @@ fn regression_5_a_long_chain_takes_seconds() {
 }
 
 #[test]
-fn regression_25_too_much_code_is_refused_early() {
+fn tiles_that_need_too_much_code_are_refused() {
     let (code, reported) = compile_text(&with_tile_of(1 << 24, "%y = exp %x : tile<16777216xf32>"), "");
     assert_eq!(code, "3", "{reported}");
     assert!(reported.contains("PX008") && reported.contains("16777216xf32"), "{reported}");
-    // Little code, but all of the tile is live between the last load and the first store.
+    // This kernel has little code, but all elements of the tile are live between the last load and the first store.
     let (code, reported) = compile_text(&with_tile_of(1 << 22, "%y = negf %x : tile<4194304xf32>"), "");
     assert_eq!(code, "3", "{reported}");
     assert!(reported.contains("PX009"), "{reported}");
@@ -238,9 +243,9 @@ fn chains_over_large_tiles_are_emitted_register_by_register() {
     assert!(count(before) <= 4 * 31, "{} multiplications before the first store", count(before));
 }
 
-/// Invalid edits of a schedule; each tool that reads a schedule refuses them.
+/// Each tool that reads a schedule refuses these invalid edits.
 #[test]
-fn regressions_6_to_9_a_schedule_without_its_waits_or_stages_is_refused() {
+fn schedules_without_waits_or_stages_are_refused() {
     check_tools_are_current();
     let folder = temporary_folder();
     let program = bytecode_path("matmul_f16");
@@ -253,20 +258,26 @@ fn regressions_6_to_9_a_schedule_without_its_waits_or_stages_is_refused() {
     let without_lines_starting_with = |start: &str| {
         text.lines().filter(|line| !line.trim_start().starts_with(start)).map(|line| format!("{line}\n")).collect::<String>()
     };
-    // The steady state reads one stage of both buffers and fills another stage.
+    // An iteration of the pipelined loop reads one stage of both buffers and fills another stage.
     let read_line = text.lines().find(|line| line.contains("shared_load(")).expect("the operands are read from buffers");
     let filled_line = text.lines().rfind(|line| line.contains("copy_view(")).expect("the operands are copied");
     let stage_of = |line: &str| line.split("stage: ").nth(1).and_then(|rest| rest.split(',').next()).expect("a stage").to_string();
     let edits = [
-        ("6", without_lines_starting_with("copy_commit")),
-        ("7", without_lines_starting_with("copy_wait")),
-        ("7", text.replace("copy_wait(pending: 4)", "copy_wait(pending: 5)")),
-        ("8", text.replacen(read_line, &read_line.replace(&stage_of(read_line), &stage_of(filled_line)), 1)),
-        ("9", text.replacen(read_line, &read_line.replace(&format!(", stage: {}", stage_of(read_line)), ""), 1)),
+        ("no copy is committed", without_lines_starting_with("copy_commit")),
+        ("no copy is waited for", without_lines_starting_with("copy_wait")),
+        ("a wait allows one more pending copy", text.replace("copy_wait(pending: 4)", "copy_wait(pending: 5)")),
+        (
+            "a load reads the stage that a copy fills",
+            text.replacen(read_line, &read_line.replace(&stage_of(read_line), &stage_of(filled_line)), 1),
+        ),
+        (
+            "a load reads no stage",
+            text.replacen(read_line, &read_line.replace(&format!(", stage: {}", stage_of(read_line)), ""), 1),
+        ),
     ];
     let launch = root().join("tests/run/matmul_f16/launch.json").display().to_string();
-    for (row, edited) in edits {
-        assert_ne!(edited, text, "row {row}");
+    for (fault, edited) in edits {
+        assert_ne!(edited, text, "{fault}");
         fs::write(folder.path().join("edited.sched"), edited).unwrap();
         let runs: [(&str, &[&str]); 3] = [
             ("tile-sched", &["edited.sched", "-o", "done.sched"]),
@@ -275,14 +286,14 @@ fn regressions_6_to_9_a_schedule_without_its_waits_or_stages_is_refused() {
         ];
         for (tool, arguments) in runs {
             let ran = run_in(folder.path(), tool, arguments, b"");
-            assert_eq!(ran.code, Some(1), "row {row}: {tool}: {}", ran.stderr);
-            assert!(ran.stderr.contains("error[SC"), "row {row}: {tool}: {}", ran.stderr);
+            assert_eq!(ran.code, Some(1), "{fault}: {tool}: {}", ran.stderr);
+            assert!(ran.stderr.contains("error[SC"), "{fault}: {tool}: {}", ran.stderr);
         }
     }
 }
 
 #[test]
-fn regression_10_outputs_are_written_atomically() {
+fn a_failed_write_leaves_the_old_output_file() {
     check_tools_are_current();
     let case = root().join("tests/run/vadd");
     let folder = temporary_folder();
@@ -309,7 +320,7 @@ fn regression_10_outputs_are_written_atomically() {
 }
 
 #[test]
-fn regression_11_a_limit_of_file_sizes_is_an_error_and_leaves_nothing() {
+fn a_file_size_limit_is_an_error_and_leaves_no_files() {
     let sandbox = Sandbox::new();
     for (option, code) in [("--emit=ptx", 2), ("--emit=cubin", 5)] {
         let line = format!("ulimit -f 1; ./tileiras k.bc --gpu-name sm_90 {option} -o out/u");
@@ -325,7 +336,7 @@ fn regression_11_a_limit_of_file_sizes_is_an_error_and_leaves_nothing() {
 }
 
 #[test]
-fn regression_12_a_name_that_is_not_utf_8_is_refused_by_name() {
+fn file_names_that_are_not_utf_8_are_refused_by_the_driver() {
     let sandbox = Sandbox::new();
     let name = OsStr::from_bytes(b"o\xff.cubin");
     let mut command = sandbox.driver_command(&["k.bc", "--gpu-name=sm_90", "-o"]);
@@ -344,14 +355,14 @@ fn regression_12_a_name_that_is_not_utf_8_is_refused_by_name() {
 }
 
 #[test]
-fn regression_13_an_invalid_cubin_is_an_error_and_is_not_cached() {
+fn an_invalid_cubin_is_an_error_and_is_not_cached() {
     let sandbox = Sandbox::new();
     sandbox.run_driver(&["k.bc", "--gpu-name=sm_90", "--embed-program=off", "-o", "good"]).ok("the cubin");
     sandbox.run_driver(&["k.bc", "--gpu-name=sm_90", "--emit=ptx", "-o", "good.ptx"]).ok("the PTX");
     STAGES[..5].iter().for_each(|stage| sandbox.replace_tool(stage, "cat >/dev/null; cat good.ptx"));
     let scripts = [": nothing", "echo garbage >$out", "head -c 2000 good >$out", "head -c -1 good >$out", "cat OTHER >$out"];
     for script in scripts {
-        // The cubin of another kernel is no valid output either.
+        // The cubin of another kernel is an invalid output too.
         if script.contains("OTHER") {
             let line = format!("tileiras '{}' --gpu-name=sm_90 -o OTHER", bytecode_path("row_sum").display());
             shell(sandbox.folder.path(), &line).ok("another cubin");
@@ -368,7 +379,7 @@ fn regression_13_an_invalid_cubin_is_an_error_and_is_not_cached() {
 }
 
 #[test]
-fn regression_14_an_input_can_be_a_shell_pipe() {
+fn an_input_can_be_a_shell_pipe() {
     let sandbox = Sandbox::new();
     let expected = {
         sandbox.run_driver(&COMPILE_VADD).ok("a file");
@@ -385,7 +396,7 @@ fn regression_14_an_input_can_be_a_shell_pipe() {
     }
 }
 
-/// Starts a compilation whose ptxas never ends. Returns the driver and the process id of ptxas.
+/// Starts a compilation whose ptxas never ends. Returns the process of the driver and the process id of ptxas.
 fn start_hanging(sandbox: &Sandbox) -> (std::process::Child, String) {
     sandbox.replace_ptxas("echo $$ >pid.new; mv pid.new pid; exec sleep 1000");
     let mut command = sandbox.driver_command(&COMPILE_VADD);
@@ -395,7 +406,7 @@ fn start_hanging(sandbox: &Sandbox) -> (std::process::Child, String) {
 }
 
 #[test]
-fn regressions_15_and_16_children_and_files_go_with_the_driver() {
+fn a_killed_driver_leaves_no_children_and_no_temporary_files() {
     // Send the signal to the whole process group, as Ctrl-C does, or to the driver alone.
     for (signal, group) in [("-INT", "-"), ("-TERM", "-"), ("-TERM", ""), ("-KILL", "")] {
         let sandbox = Sandbox::new();
@@ -409,7 +420,7 @@ fn regressions_15_and_16_children_and_files_go_with_the_driver() {
     }
 }
 
-/// The id of a child process that runs a tool.
+/// The id of the child process of `parent` that runs a tool. None if `parent` has no such child.
 fn child_of(parent: u32, tool: &str) -> Option<String> {
     let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let is_child = |process: &String| {
@@ -454,7 +465,7 @@ fn ptxas_has_a_time_and_a_memory_limit() {
 }
 
 #[test]
-fn regressions_17_and_18_a_success_has_written_its_output() {
+fn an_output_that_cannot_be_written_is_an_error() {
     check_tools_are_current();
     let input = bytecode_path("vadd").display().to_string();
     let (tile, ptx) = ("tile-read", "tileiras --gpu-name=sm_90 --emit=ptx -o -");
@@ -470,7 +481,7 @@ fn regressions_17_and_18_a_success_has_written_its_output() {
 }
 
 #[test]
-fn regression_19_too_little_memory_to_start_is_reported() {
+fn an_address_space_limit_at_the_start_is_reported() {
     check_tools_are_current();
     let ran = shell(root(), &format!("ulimit -v 200000; tile-read '{}' -o /dev/null", bytecode_path("vadd").display()));
     assert_eq!(ran.code, Some(4));
@@ -478,7 +489,7 @@ fn regression_19_too_little_memory_to_start_is_reported() {
 }
 
 #[test]
-fn regression_20_a_stage_that_was_killed_is_no_bug() {
+fn a_killed_stage_is_not_reported_as_a_bug() {
     for (how, reported) in
         [("kill -KILL $$", "killed; perhaps"), ("echo 'memory allocation of 9 bytes failed' >&2; kill -ABRT $$", "ABRT")]
     {
@@ -492,7 +503,7 @@ fn regression_20_a_stage_that_was_killed_is_no_bug() {
 }
 
 #[test]
-fn regression_21_a_stage_that_does_nothing_or_half_is_no_success() {
+fn a_stage_with_missing_or_partial_output_is_an_error() {
     let sandbox = Sandbox::with_script_stages();
     sandbox.replace_tool("tile-link", "head -c 100; kill -PIPE $$");
     assert_eq!(sandbox.run_driver(&[&COMPILE_VADD[..], &["--cache=cache"]].concat()).code, Some(5));
@@ -510,7 +521,7 @@ fn regression_21_a_stage_that_does_nothing_or_half_is_no_success() {
 }
 
 #[test]
-fn regression_22_a_fuzzer_without_comparisons_reports_it() {
+fn tile_fuzz_reports_too_few_compared_programs() {
     let sandbox = Sandbox::new();
     for name in ["tile-run", "tile-sim"] {
         std::os::unix::fs::symlink(tool(name), sandbox.path(name)).unwrap();
@@ -525,7 +536,7 @@ fn regression_22_a_fuzzer_without_comparisons_reports_it() {
 }
 
 #[test]
-fn regression_23_the_folder_for_temporary_files_can_have_any_name() {
+fn a_temporary_folder_with_a_name_that_is_not_utf_8_works() {
     let sandbox = Sandbox::new();
     let folder = sandbox.scratch.path().join(OsStr::from_bytes(b"t\xff"));
     fs::create_dir(&folder).unwrap();
@@ -534,13 +545,14 @@ fn regression_23_the_folder_for_temporary_files_can_have_any_name() {
     run_to_end(command, b"").ok("the run");
 }
 
+/// The text of `pipeline.toml`, with `first` instead of the line that names the first stage.
 fn pipeline_with_first_stage(first: &str) -> String {
     let rest = fs::read_to_string(root().join("pipeline.toml")).unwrap();
     rest.replacen("tool = \"tile-read\"", first, 1)
 }
 
 #[test]
-fn regression_24_a_pipeline_file_cannot_name_outputs_or_start_any_program() {
+fn a_pipeline_file_cannot_name_outputs_or_arbitrary_programs() {
     let sandbox = Sandbox::new();
     let try_with = |first: &str| {
         fs::write(sandbox.path("p.toml"), pipeline_with_first_stage(first)).unwrap();
@@ -575,7 +587,7 @@ arguments = ["/etc/passwd"]"#,
     }
     // A program outside the pipeline is given by its path, relative to the directory of the file.
     sandbox.replace_tool("own", &format!("exec '{}' \"$@\"", tool("tile-read").display()));
-    try_with(r#"tool = "./own""#).ok("a stage of one's own");
+    try_with(r#"tool = "./own""#).ok("a stage that is no tool of this repository");
     // A stage may start the driver, but not with a pipeline of its own.
     sandbox.replace_tool("own", "exec ./tileiras k.bc --gpu-name=sm_90 --pipeline=p.toml -o -");
     let ran = try_with(r#"tool = "./own""#);
@@ -585,7 +597,7 @@ arguments = ["/etc/passwd"]"#,
 }
 
 #[test]
-fn regression_26_paths_with_quotes_or_line_breaks_compile() {
+fn source_paths_with_quotes_or_line_breaks_compile() {
     check_tools_are_current();
     let folder = temporary_folder();
     let line = format!(
@@ -613,7 +625,7 @@ fn output_of_children_is_bounded() {
 }
 
 #[test]
-fn files_that_never_end_are_refused() {
+fn endless_input_files_are_refused() {
     let sandbox = Sandbox::new();
     let ran = sandbox.run_driver(&["@/dev/zero"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("the response files are too large"), "{}", ran.stderr);
@@ -623,7 +635,7 @@ fn files_that_never_end_are_refused() {
 }
 
 #[test]
-fn tools_with_other_command_lines_have_limits_too() {
+fn time_and_memory_limits_apply_to_all_tools() {
     check_tools_are_current();
     let folder = temporary_folder();
     let folder = folder.path();

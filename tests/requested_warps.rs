@@ -64,7 +64,7 @@ fn to_bytes(numbers: &[i32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Executes a file and compares its output.
+/// Executes a file and compares the outputs `o` and `t` with the expected contents.
 fn check_execution(tool: &str, file: &str, at: &Path) -> Result<(), String> {
     let (launch, out) = (at.join("launch.json").display().to_string(), at.join("out").display().to_string());
     std::fs::create_dir_all(&out).expect("a new folder");

@@ -1,5 +1,6 @@
-//! Functions that `tile-sched` divides among warp roles: they compute the expected output with several schedule seeds and both
-//! delivery modes. The hazard checker refuses them if a pipeline step is missing or misplaced.
+//! Tests of functions that `tile-sched` divides among warp roles. Both executors must compute the expected output, with several
+//! schedule seeds and with early and late delivery. The hazard checker must refuse a function with a missing or misplaced pipeline
+//! step.
 
 use base::File;
 use std::path::Path;
@@ -40,7 +41,7 @@ const TWO_MMA_WARPS: [&str; 4] = ["attention", "attention_latent", "attention_ro
 /// The cases of `TENSOR_MEMORY` with two compute warpgroups.
 const TWO_COMPUTE_GROUPS: [&str; 1] = ["attention_groups"];
 
-/// Compiles a case in a directory; returns its `.sched` as text.
+/// Compiles a case with warp roles in a directory. Returns the `.sched` text.
 fn compile_with_roles(folder: &Path, case: &str, target: &str) -> String {
     let text = |path: std::path::PathBuf| path.display().to_string();
     let case = root().join("tests/run").join(case);
@@ -99,12 +100,13 @@ fn divided_functions_compute_the_expected_output_in_every_execution() {
     });
 }
 
-/// Reads `.sched` text, which runs the verifier and the hazard checker. Returns their error.
+/// Reads a `.sched` text, which runs the verifier and the hazard checker. An error has the message of their report.
 fn check_hazards(text: &str) -> Result<(), String> {
     File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| error.message.clone())
 }
 
-/// The text with one line edited, once for each line that begins with `word`. If `edit` returns None, the line is removed.
+/// Returns a variant of the text for each line that begins with `word`. The variant has this line replaced by the result of `edit`,
+/// or removed if the result is None.
 fn edit_each_line(text: &str, word: &str, edit: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let matching = lines.iter().enumerate().filter(|(_, line)| line.trim_start().starts_with(word));
@@ -118,8 +120,9 @@ fn edit_each_line(text: &str, word: &str, edit: impl Fn(&str) -> Option<String>)
     edited.collect()
 }
 
-/// Asserts that the hazard checker refuses a program without one of its pipeline steps, or with one in another stage, phase or warp
-/// role. A change has the beginning of a line, a text in the line, and the replacement of the text.
+/// Asserts that the hazard checker refuses every variant of a program. A variant lacks one line that begins with a text of `steps`,
+/// or has one of `changes` in one line. A change has the beginning of the line, a text in the line, and the replacement of the
+/// text.
 fn assert_refused(text: &str, steps: &[&str], changes: &[(&str, &str, &str)]) {
     check_hazards(text).expect("it is right as it is");
     let removed = steps.iter().flat_map(|step| edit_each_line(text, step, |_| None).into_iter().map(move |text| (*step, text)));
@@ -204,7 +207,7 @@ fn hazard_checker_refuses_two_compute_roles_with_a_missing_step() {
     assert_refused(&text, &steps, &changes);
 }
 
-/// Both MMA warps read the keys.
+/// Two MMA warps share the buffer of the keys, so pipelines have two consumers.
 #[test]
 fn hazard_checker_refuses_two_mma_roles_with_a_missing_step() {
     let folder = temporary_folder();

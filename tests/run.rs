@@ -1,9 +1,10 @@
-//! Executes the cases of `tests/run` on the file of every stage and on the PTX; all must produce the expected memory.
+//! Executes the cases of `tests/run`. `tile-run` executes the file of each stage, and `tile-sim` the PTX. The output buffers of all
+//! executions must have the expected contents.
 //!
 //! The name of a case begins with its folder: `matmul_f16/as_written`, `matmul_f16/sm_90/O3`, `matmul_f16/sm_90/cluster=2`.
 //!
-//! `scripts/make-examples` generates the cases from `scripts/kernels.py`. The cases with a `kernel.tile` are written by hand, for
-//! faults that `tile-fuzz` found.
+//! `scripts/make-examples` generates the cases from `scripts/kernels.py`. The cases with a `kernel.tile` are
+//! hand-written regression tests for faults that `tile-fuzz` found.
 
 use base::ir::Operation;
 use core_dialect::core_ops::Core;
@@ -17,7 +18,7 @@ use tests::{files_below, is_blessing, root, run, subfolders, temporary_folder, t
 
 const TARGETS: [&str; 4] = ["sm_80", "sm_90", "sm_100", "sm_120"];
 
-/// The targets of a case: those in its file `targets`, or all.
+/// The targets of a case: the lines of its file `targets`. A case without this file has all `TARGETS`.
 fn targets_of(case: &Path) -> Vec<String> {
     match std::fs::read_to_string(case.join("targets")) {
         Ok(listed) => listed.lines().map(str::to_string).collect(),
@@ -25,11 +26,12 @@ fn targets_of(case: &Path) -> Vec<String> {
     }
 }
 
+/// The folders of all cases.
 fn cases() -> Vec<PathBuf> {
     subfolders(&root().join("tests/run"))
 }
 
-/// Executes the file of a stage and compares its output.
+/// Executes the file of a stage with the launch of a case, and compares the outputs.
 fn execute(tool: &str, file: &str, case: &Path) -> CaseResult {
     let folder = temporary_folder();
     let launch = case.join("launch.json");
@@ -56,14 +58,14 @@ fn case_name(case: &Path) -> String {
     case.file_name().expect("a folder has a name").to_string_lossy().into_owned()
 }
 
-/// The ops of a program, by its text.
+/// The mnemonics of the ops in the program of a case.
 fn ops_of(case: &Path) -> BTreeSet<String> {
     let folder = temporary_folder();
     let text = run("tile-dump", &[bytecode_path(case, folder.path())], b"").ok(&case_name(case));
     ops_in(&String::from_utf8_lossy(&text))
 }
 
-/// The mnemonics in a program's text.
+/// The mnemonics of the ops in a Tile IR text.
 fn ops_in(text: &str) -> BTreeSet<String> {
     let op = |line: &str| {
         let line = line.trim_start();
@@ -76,7 +78,7 @@ fn ops_in(text: &str) -> BTreeSet<String> {
     text.lines().filter_map(op).collect()
 }
 
-/// The ops that `tests/ops.rs` compares with the reference.
+/// The mnemonics of the ops whose results `tests/ops.rs` compares with those of NVIDIA's compiler.
 fn compared_ops() -> BTreeSet<String> {
     let files =
         files_below(&root().join("tests/ops")).into_iter().filter(|path| path.extension().is_some_and(|kind| kind == "tile"));
@@ -92,8 +94,8 @@ fn op_names() -> Vec<String> {
     names
 }
 
-/// Generates `docs/op-coverage.md` from the programs of the cases without executing them: every case passes for each of its
-/// targets, so each op of its program does too.
+/// Generates `docs/op-coverage.md`. An op is covered on a target if the program of a case for this target contains the op. This
+/// function does not execute the cases, because the suite requires that all of them pass.
 fn coverage_page() -> String {
     let cases = cases();
     let mut targets_of_op: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -124,7 +126,7 @@ fn coverage_page() -> String {
     page
 }
 
-fn the_coverage_page_is_current() {
+fn op_coverage_page_is_current() {
     let (path, page) = (root().join("docs/op-coverage.md"), coverage_page());
     if is_blessing() {
         std::fs::write(&path, &page).expect("the page can be written");
@@ -133,7 +135,7 @@ fn the_coverage_page_is_current() {
     assert!(written == page, "scripts/bless writes docs/op-coverage.md anew:\n{}", unified_diff(&written, &page));
 }
 
-/// Executes the `.tile` file of a case, and compares its output.
+/// Executes the `.tile` file of a case, and compares the outputs.
 fn check_as_written(case: &Path) -> CaseResult {
     let folder = temporary_folder();
     let file = folder.path().join("k.tile").display().to_string();
@@ -179,13 +181,13 @@ const WITHOUT_A_CASE: &[&str] = &[
     "grid_launch",
     "assert",
     "check_index",
-    // Generated only for an option: see below.
+    // The stages generate these ops only with `--clc=on` (see `REQUESTED_OPTIONS`).
     "clc_block_count",
     "clc_block_id",
 ];
 
-/// The ops that the cases reached so far.
-static REACHED: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+/// The ops in the stage files of the cases that ended so far.
+static OPS_IN_STAGE_FILES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 
 /// Compiles a case, executes the file of each stage and the PTX, and checks the outputs.
 fn check_every_stage(case: &Path, target: &str, level: &str) -> CaseResult {
@@ -204,15 +206,15 @@ fn check_every_stage(case: &Path, target: &str, level: &str) -> CaseResult {
             kind => folder.path().join(format!("kernel.{kind}")).display().to_string(),
         };
         execute(tool, &file, case).map_err(|complaint| format!(".{kind}: {complaint}"))?;
-        REACHED.lock().expect("no case panics while it records ops").extend(stage_ops(&file, kind));
+        OPS_IN_STAGE_FILES.lock().expect("no case panics while it records ops").extend(stage_ops(&file, kind));
     }
     Ok(())
 }
 
-/// Every op of the stage formats is in some case, except those that `WITHOUT_A_CASE` lists. The list has no op with a case.
+/// Checks that the cases contain every op of the stage formats except the ops of `WITHOUT_A_CASE`, and none of these.
 fn cases_reach_every_op() -> CaseResult {
     let tables = [Core::MNEMONICS, tileaa::Op::MNEMONICS, tileas::Op::MNEMONICS, sched::Op::MNEMONICS].concat();
-    let reached = REACHED.lock().expect("no case panics while it records ops");
+    let reached = OPS_IN_STAGE_FILES.lock().expect("no case panics while it records ops");
     let wrong_ops: Vec<&str> = tables.into_iter().filter(|op| reached.contains(op) == WITHOUT_A_CASE.contains(op)).collect();
     if wrong_ops.is_empty() {
         Ok(())
@@ -245,8 +247,8 @@ fn check_cluster_division(case: &Path, target: &str, cluster_ctas: u32) -> Resul
     Ok(true)
 }
 
-/// Programs that clusters divide in every way: along rows and columns, through views and pointers, with and without MMAs, with
-/// values that all CTAs need in full.
+/// Cases whose tile blocks the CTAs of a cluster divide. They cover division of rows and of columns, accesses through views and
+/// through pointers, programs with and without MMAs, and values that every CTA computes in full.
 const CLUSTER_CASES: [&str; 9] = [
     "attention",
     "matmul_gradients",
@@ -259,8 +261,8 @@ const CLUSTER_CASES: [&str; 9] = [
     "softmax",
 ];
 
-/// Checks that the CTAs of a cluster can divide the tile blocks of a case, and that the outputs are right.
-fn check_is_divided(case: &Path, target: &str, cluster_ctas: u32) -> CaseResult {
+/// Checks that the stages divide the tile blocks of a case among the CTAs of a cluster, and that the outputs are right.
+fn check_divided_case(case: &Path, target: &str, cluster_ctas: u32) -> CaseResult {
     if check_cluster_division(case, target, cluster_ctas)? {
         Ok(())
     } else {
@@ -307,7 +309,7 @@ const REQUESTED_OPTIONS: [RequestedOption; 3] = [
         targets: &["sm_80", "sm_90", "sm_120"],
         cases: &["attention", "cluster_matmul", "cluster_rows", "softmax"],
     },
-    // Programs for work stealing: with and without MMAs, with loops over tiles of their own, for clusters.
+    // Programs with and without MMAs, with a persistent loop in the source, and for clusters.
     RequestedOption {
         name: "clc",
         option: "--clc=on",
@@ -333,7 +335,7 @@ const REQUESTED_OPTIONS: [RequestedOption; 3] = [
     },
 ];
 
-/// Checks that a matmul compiles for a target.
+/// Checks that `matmul_f16` compiles to PTX for a target.
 fn check_compiles_for(target: &base::Target) -> CaseResult {
     let bytecode_path = bytecode_path(&root().join("tests/run/matmul_f16"), Path::new(""));
     let folder = temporary_folder();
@@ -363,9 +365,11 @@ fn main() -> ExitCode {
     for name in CLUSTER_CASES {
         let case = case(name);
         for target in targets_of(&case).into_iter().filter(|target| target != "sm_80") {
-            for blocks in [2, 4] {
+            for cluster_ctas in [2, 4] {
                 let (case, target) = (case.clone(), target.clone());
-                suite.case(format!("{name}/{target}/cluster={blocks}"), move || check_is_divided(&case, &target, blocks));
+                suite.case(format!("{name}/{target}/cluster={cluster_ctas}"), move || {
+                    check_divided_case(&case, &target, cluster_ctas)
+                });
             }
         }
     }
@@ -380,7 +384,7 @@ fn main() -> ExitCode {
     for target in base::Target::all() {
         suite.case(format!("matmul_f16/compiles/{}", target.name), move || check_compiles_for(&target));
     }
-    suite.functions("rules/", tests![the_coverage_page_is_current]);
+    suite.functions("rules/", tests![op_coverage_page_is_current]);
     suite.summary("cases reach every op", cases_reach_every_op);
     suite.run()
 }

@@ -1,4 +1,5 @@
-//! Rules of the repository that no compiler checks.
+//! Tests of rules of the repository that the compiler does not check: dependencies between crates, complete lists, file headers,
+//! and the language of texts.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +10,7 @@ fn manifest(folder: &Path) -> toml::Table {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).parse().expect("valid TOML")
 }
 
-/// The keys of all tables of a manifest that `tables` names.
+/// The keys of the tables `tables` of a manifest.
 fn table_keys(manifest: &toml::Table, tables: &[&str]) -> BTreeSet<String> {
     let tables = tables.iter().filter_map(|name| manifest.get(*name)?.as_table());
     tables.flat_map(|table| table.keys().cloned()).collect()
@@ -23,7 +24,7 @@ fn folder_names(folders: &[std::path::PathBuf]) -> BTreeSet<String> {
     folders.iter().map(|folder| folder.file_name().unwrap().to_string_lossy().into_owned()).collect()
 }
 
-/// For each crate of `formats`, the crates of `formats` that it may depend on: the arrows of ARCHITECTURE.md.
+/// For each crate of `formats`, the crates of `formats` on which it may depend.
 const FORMAT_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("numerics", &[]),
     ("target-info", &[]),
@@ -50,7 +51,7 @@ fn dependencies_point_from_tools_to_formats_to_core() {
     let libraries = folder_names(&libraries);
     let formats = folder_names(&subfolders(&root().join("formats")));
     let table_formats: BTreeSet<String> = FORMAT_DEPENDENCIES.iter().map(|(name, _)| name.to_string()).collect();
-    assert_eq!(formats, table_formats, "the table of arrows has every format");
+    assert_eq!(formats, table_formats, "FORMAT_DEPENDENCIES has every crate of formats");
     for (name, allowed) in FORMAT_DEPENDENCIES {
         let manifest = manifest(&root().join("formats").join(name));
         let format_dependencies: BTreeSet<String> = table_keys(&manifest, &["dependencies", "build-dependencies"]);
@@ -106,8 +107,8 @@ fn every_list_has_every_tool() {
     assert!(missing.is_empty(), "packages/tileworks lacks the dependencies {missing:?}");
 }
 
-/// A crate takes dependencies and their features from the workspace. It then builds alone as it builds with the other crates, so CI
-/// need not check each crate alone.
+/// A crate must take its dependencies and their features from the workspace. The build of a single crate then uses the same
+/// features as the build of the workspace, so CI does not build each crate separately.
 #[test]
 fn crates_take_features_from_the_workspace() {
     let members = ["formats", "tools", "tools/lib"].into_iter().flat_map(|parent| subfolders(&root().join(parent)));
@@ -160,8 +161,8 @@ fn only_tile_ptx_has_llvm() {
     }
 }
 
-/// The features of a target are columns of the table in `formats/target-info`. A stage that compares target names bypasses the
-/// table. It cannot compare numbers, since a `Target` has none.
+/// Stages must query the features of a target in the table of `formats/target-info`. This test refuses code that contains the name
+/// of a target. Numbers need no check, because a `Target` has no number that a stage could compare.
 #[test]
 fn only_the_target_table_names_targets() {
     let mut file_count = 0;
@@ -204,7 +205,8 @@ fn every_source_file_has_a_header() {
     }
 }
 
-/// Functions that classify all variants of an enum. A default arm would classify a new variant wrongly without a compiler error.
+/// Functions that classify all variants of an enum, by file and signature. With a default arm, the compiler would accept a new
+/// variant that the function classifies wrongly.
 const EXHAUSTIVE_FUNCTIONS: &[(&str, &str)] = &[
     ("formats/tileas/src/ops.rs", "pub fn stages_mut("),
     ("formats/tileas/src/atoms/tensor_memory.rs", "pub fn scale_buffer("),
@@ -241,7 +243,7 @@ fn no_path_of_a_machine_is_in_the_examples() {
     }
 }
 
-/// STYLE.md section 2 in the whole tree, and sentence lengths of the documents; `tests/refused_words.toml` has the table.
+/// Checks the words of all text files against `tests/refused_words.toml`, and the sentence lengths of documents.
 #[test]
 fn prose_uses_the_fields_words() {
     let table = tests::prose::read_table();
@@ -255,7 +257,8 @@ fn prose_uses_the_fields_words() {
     assert!(lines.is_empty(), "{} findings:\n{}", lines.len(), lines.join("\n"));
 }
 
-/// The counts of `scripts/structure`, such as long functions or hand-written matches on control flow, do not exceed their bounds.
+/// `scripts/structure` counts long functions, hand-written matches on control flow and other patterns. The counts must not exceed
+/// their limits.
 #[test]
 fn structure_does_not_get_worse() {
     let script = std::process::Command::new("python3").arg(root().join("scripts/structure")).arg("--check").output();

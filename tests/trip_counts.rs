@@ -1,10 +1,12 @@
-//! A matmul in a loop with a trip count that only the launch knows: correct after every phase of the schedule and in PTX. The loop
-//! may run zero times, fewer times than its pipeline has stages, or more, and its schedule may be edited by hand.
+//! Tests of a matmul whose loop has a trip count that is a kernel argument. The stage files, the `.sched` files of all phases and
+//! the PTX must compute the expected output. Trip counts are zero, less than the number of pipeline stages, and larger. Some tests
+//! edit the schedule.
 
 use std::path::Path;
 use tests::{for_each, run, temporary_folder};
 
-/// Each CTA multiplies some rows of a matrix with the columns of another. The launch gives the number of steps, up to 17.
+/// The Tile IR text of a matmul. Each CTA computes the product of `SIDE` rows of A with B. The argument `%steps` is the trip count
+/// of the K loop.
 const KERNEL: &str = "//!tile tileir 2 read
 //!tile producer test
 //!tile input 0
@@ -32,7 +34,7 @@ entry @matmul(%a: tile<ptr<ELEM>>, %b: tile<ptr<ELEM>>, %c: tile<ptr<SUM>>, %ste
   return
 }
 ";
-/// The number of steps along K in the arrays, and the maximum trip count.
+/// The maximum trip count of the K loop. The arrays have elements for this number of iterations.
 const MAX_STEPS: usize = 17;
 
 /// The types and extents of a matmul.
@@ -44,24 +46,25 @@ struct Matmul {
     sum: &'static str,
     /// Rows, and also columns, of a tile.
     side: usize,
-    /// Elements along K of a step.
+    /// The extent along K of one iteration, in elements.
     step: usize,
 }
 
-/// A short step, so the loop exists twice: with asynchronous copies, and for the remaining iterations.
+/// An iteration with few instructions. The scheduler emits two loops: one whose iterations issue asynchronous copies, and one for
+/// the remaining iterations.
 const SHORT: Matmul = Matmul { elem: "f16", sum: "f32", side: 32, step: 32 };
 /// A tile with the 64 rows that a warpgroup MMA (`wgmma`) needs.
 const TALL: Matmul = Matmul { elem: "f16", sum: "f32", side: 64, step: 32 };
 /// An accumulator tile that does not fit in shared memory.
 const WIDE: Matmul = Matmul { elem: "f16", sum: "f32", side: 256, step: 16 };
-/// A step with so many instructions that the loop exists once.
+/// An iteration with so many instructions that the scheduler emits only one loop.
 const LONG: Matmul = Matmul { elem: "f64", sum: "f64", side: 64, step: 64 };
 
 impl Matmul {
     fn depth(self) -> usize {
         MAX_STEPS * self.step
     }
-    /// The rows of two CTAs.
+    /// The rows of A, for a grid of two CTAs.
     fn rows(self) -> usize {
         2 * self.side
     }
@@ -86,7 +89,7 @@ fn rhs_element(k: usize, column: usize) -> i32 {
     (k * 5 + column * 2 + k / 32) as i32 % 7 - 3
 }
 
-/// A small integer as f16.
+/// The little-endian f16 bytes of an integer with a magnitude below 2048.
 fn f16_bytes(number: i32) -> [u8; 2] {
     let sign = u16::from(number < 0) << 15;
     let exponent = number.unsigned_abs().checked_ilog2();
@@ -94,7 +97,7 @@ fn f16_bytes(number: i32) -> [u8; 2] {
     (sign | magnitude).to_le_bytes()
 }
 
-/// Writes the memory and the launch for a number of steps. Returns the expected output.
+/// Writes the arrays, and a launch with a trip count of the K loop. Returns the expected bytes of the result.
 fn write_launch(folder: &Path, matmul: Matmul, steps: usize) -> Vec<u8> {
     let (rows, columns, depth) = (matmul.rows(), matmul.side, matmul.depth());
     let a: Vec<u8> = (0..rows * depth).flat_map(|i| matmul.operand_bytes(lhs_element(i / depth, i % depth))).collect();
@@ -111,7 +114,7 @@ fn write_launch(folder: &Path, matmul: Matmul, steps: usize) -> Vec<u8> {
     (0..rows * columns).flat_map(|i| matmul.accumulator_bytes(total(i))).collect()
 }
 
-/// The files of a kernel in a directory of their own.
+/// A matmul compiled for a target, with a directory that has the files of all stages.
 struct Kernel {
     folder: tempfile::TempDir,
     matmul: Matmul,
@@ -145,19 +148,19 @@ impl Kernel {
         run(tool, &[options, &[&from, "-o", &to]].concat(), b"").ok(&format!("{tool} for {}", self.target));
     }
 
-    /// The phases after the analysis.
+    /// Runs the phases after `analysis` on `analysis.sched`, and emits PTX.
     fn run_later_phases(&self) {
         self.run_stage("tile-sched", &["--stop-after=alloc"], "analysis.sched", "alloc.sched");
         self.run_stage("tile-sched", &[], "alloc.sched", "k.sched");
         self.run_stage("tile-ptx", &[], "k.sched", "k.ptx");
     }
 
-    /// The file of the phase `analysis`.
+    /// The `.sched` text after the phase `analysis`.
     fn analysis_text(&self) -> String {
         std::fs::read_to_string(self.path("analysis.sched")).expect("it was written")
     }
 
-    /// The number of stages of the loop's schedule.
+    /// The number of stages of the loop's modulo schedule.
     fn stage_count(&self) -> usize {
         let text = self.analysis_text();
         let numbers =
@@ -171,7 +174,7 @@ impl Kernel {
         text.lines().filter(|line| line.contains(" = for(")).count()
     }
 
-    /// Checks that the file of every phase computes the matmul, and that the PTX does with both delivery modes.
+    /// Checks the output of each stage file and of each phase with a trip count. Checks the PTX with early and with late delivery.
     fn check(&self, steps: usize) -> Result<(), String> {
         let folder = temporary_folder();
         let expected = write_launch(folder.path(), self.matmul, steps);
@@ -203,24 +206,24 @@ impl Kernel {
 }
 
 #[test]
-fn every_trip_count_is_right_for_a_pipelined_loop() {
+fn loops_with_cp_async_are_correct_for_all_trip_counts() {
     let kernels = ["sm_80", "sm_90", "sm_100", "sm_120"].map(|target| Kernel::copied_by_threads(SHORT, target));
     check_trip_counts(&kernels, 3, 2);
 }
 
 #[test]
-fn tma_operands_are_right_for_every_trip_count() {
+fn loops_with_tma_are_correct_for_all_trip_counts() {
     check_trip_counts(&[Kernel::new(SHORT, "sm_120")], 3, 1);
 }
 
 #[test]
-fn a_hoisted_operand_is_right_for_every_trip_count() {
+fn long_loops_are_correct_for_all_trip_counts() {
     let kernels = ["sm_80", "sm_100"].map(|target| Kernel::new(LONG, target));
     check_trip_counts(&kernels, 2, 1);
 }
 
 #[test]
-fn mmas_in_flight_are_right_for_every_trip_count_and_need_each_wait() {
+fn loops_with_mmas_in_flight_are_correct_and_need_each_wait() {
     let kernel = Kernel::copied_by_threads(TALL, "sm_90");
     assert!(kernel.analysis_text().contains(" in_flight {"), "{}", kernel.analysis_text());
     check_trip_counts(std::slice::from_ref(&kernel), 3, 2);
@@ -229,7 +232,7 @@ fn mmas_in_flight_are_right_for_every_trip_count_and_need_each_wait() {
     let ran = run("tile-sched", &["-"], with_early_in_flight.as_bytes());
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stderr.contains("no MMA is in flight in phase analysis"), "{}", ran.stderr);
-    // Without the ops of any one of these kinds, the hazard checker refuses the program.
+    // The hazard checker refuses the program if all ops of one of these kinds are removed.
     let text = String::from_utf8(run("tile-dump", &[&kernel.path("k.sched")], b"").ok("tile-dump")).expect("text");
     let cases = [
         ("async_fence", "is read in place without a fence"),
@@ -272,12 +275,12 @@ fn a_stage_read_by_an_mma_in_flight_is_refilled_after_a_barrier() {
 }
 
 #[test]
-fn accumulators_too_large_for_shared_memory_are_moved_in_chunks() {
+fn accumulators_too_large_for_shared_memory_are_correct() {
     for_each(&["sm_80", "sm_90"], |target| Kernel::new(WIDE, target).check(2));
 }
 
-/// Checks kernels with all relevant trip counts. Each loop has at least `min_stages` stages and appears `loop_copies` times in the
-/// output.
+/// Checks kernels with trip counts around the number of stages. Each schedule must have at least `min_stages` stages, and each
+/// `.sched` file must contain `loop_copies` loops.
 fn check_trip_counts(kernels: &[Kernel], min_stages: usize, loop_copies: usize) {
     let mut runs = Vec::new();
     for kernel in kernels {
@@ -292,14 +295,14 @@ fn check_trip_counts(kernels: &[Kernel], min_stages: usize, loop_copies: usize) 
     for_each(&runs, |(kernel, count)| kernel.check(*count));
 }
 
-/// The schedule with its first op edited.
+/// Replaces the line of op 0 in a schedule by `change` of this line.
 fn with_first_op(text: &str, change: impl Fn(&str) -> String) -> String {
     let line = text.lines().find(|line| line.trim_start().starts_with("(op: 0,")).expect("the schedule has a first op");
     text.replace(line, &change(line))
 }
 
 #[test]
-fn a_schedule_edited_by_hand_compiles_and_an_impossible_one_is_refused_by_name() {
+fn edited_schedules_compile_or_are_refused() {
     let kernel = Kernel::new(SHORT, "sm_80");
     let text = kernel.analysis_text();
     // Moves the copy of the left operand from stage 0 to stage 1, which shortens its prefetch distance by one.

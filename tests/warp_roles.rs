@@ -1,5 +1,6 @@
-//! Hand-written `.sched` functions with warp roles and pipelines: correct in `tile-run` in several orders and in PTX under both
-//! deliveries. The hazard checker explains every injected fault, and both executors detect it with the checker disabled.
+//! Tests of hand-written `.sched` functions with warp roles and pipelines. Both executors must compute the expected output, with
+//! several schedule seeds and with early and late delivery. The hazard checker must report every injected fault. With the checker
+//! disabled, both executors must detect the fault.
 
 use std::path::Path;
 use tests::scheduled::{
@@ -8,25 +9,27 @@ use tests::scheduled::{
 use tests::{for_each, root, run, temporary_folder};
 
 /// A matmul whose load warps copy the operands with `cp.async`.
-const COPIES: Matmul = Matmul { file: "copies", rows: [32, 1024], columns: 32, ctas: 1 };
+const CP_ASYNC_MATMUL: Matmul = Matmul { file: "copies", rows: [32, 1024], columns: 32, ctas: 1 };
 /// A matmul whose load warps write the operands to shared memory for `wgmma`.
-const THREADS: Matmul = Matmul { file: "threads", rows: [64, 544], columns: 64, ctas: 2 };
+const WGMMA_MATMUL: Matmul = Matmul { file: "threads", rows: [64, 544], columns: 64, ctas: 2 };
 
-/// The tested numbers of steps along K. The largest number wraps around each pipeline, and is small enough to run quickly.
+/// The tested trip counts of the K loop. The largest count exceeds the number of stages of each pipeline.
 const TRIP_COUNTS: [usize; 5] = [0, 1, 2, 3, 8];
 /// The trip count of programs with an injected fault.
-const BROKEN_TRIP_COUNT: usize = 5;
-/// Elements along K of a step.
+const FAULT_TRIP_COUNT: usize = 5;
+/// The extent along K of one iteration, in elements.
 const STEP: usize = 32;
 
 /// A matmul in a hand-written `.sched` file of `formats/sched/tests/warp_roles`.
 #[derive(Clone, Copy)]
 struct Matmul {
+    /// The name of the file without its extension.
     file: &'static str,
-    /// Rows of a CTA, and the row stride of the left matrix, in elements.
+    /// The rows that a CTA computes, and the row stride of the left matrix in elements.
     rows: [usize; 2],
-    /// Columns of a CTA.
+    /// The columns that a CTA computes.
     columns: usize,
+    /// The number of CTAs of the grid.
     ctas: usize,
 }
 
@@ -43,7 +46,7 @@ impl Matmul {
         (k * 5 + column * 2 + k / 32) as i32 % 7 - 3
     }
 
-    /// Writes the launch for a number of steps to a directory. Returns the expected output.
+    /// Writes the launch with a trip count of the K loop to a directory. Returns the expected bytes of the result.
     fn write_launch(self, folder: &Path, steps: usize) -> Vec<u8> {
         let ([rows, stride], columns) = (self.rows, self.columns);
         let rows = rows * self.ctas;
@@ -65,7 +68,7 @@ impl Matmul {
     }
 }
 
-/// A small integer as f16.
+/// The little-endian f16 bytes of an integer with a magnitude below 2048.
 fn f16_bytes(number: i32) -> [u8; 2] {
     let sign = u16::from(number < 0) << 15;
     let exponent = number.unsigned_abs().checked_ilog2();
@@ -74,13 +77,16 @@ fn f16_bytes(number: i32) -> [u8; 2] {
 }
 
 #[test]
-fn warp_roles_compute_the_same_in_every_order() {
+fn warp_roles_are_correct_in_every_execution() {
     let with_target = |text: String, target: &str| text.replace("//!tile target sm_80", &format!("//!tile target {target}"));
-    let cases: Vec<(Matmul, String, usize)> =
-        [(COPIES, COPIES.text()), (COPIES, with_target(COPIES.text(), "sm_90")), (THREADS, THREADS.text())]
-            .into_iter()
-            .flat_map(|(matmul, text)| TRIP_COUNTS.map(|trip_count| (matmul, text.clone(), trip_count)))
-            .collect();
+    let cases: Vec<(Matmul, String, usize)> = [
+        (CP_ASYNC_MATMUL, CP_ASYNC_MATMUL.text()),
+        (CP_ASYNC_MATMUL, with_target(CP_ASYNC_MATMUL.text(), "sm_90")),
+        (WGMMA_MATMUL, WGMMA_MATMUL.text()),
+    ]
+    .into_iter()
+    .flat_map(|(matmul, text)| TRIP_COUNTS.map(|trip_count| (matmul, text.clone(), trip_count)))
+    .collect();
     for_each(&cases, |(matmul, text, trip_count)| {
         check_hazards(text)?;
         let folder = temporary_folder();
@@ -89,17 +95,17 @@ fn warp_roles_compute_the_same_in_every_order() {
         for (tool, options) in executions(4) {
             let output = execute_for_output(folder.path(), tool, file_of_tool(tool), &options)?;
             if output != expected {
-                return Err(format!("{}: {tool} {options:?} computes something else in {trip_count} steps", matmul.file));
+                return Err(format!("{}: {tool} {options:?} has a wrong output after {trip_count} iterations", matmul.file));
             }
         }
         Ok(())
     });
 }
 
-/// `tile-link` writes a cubin for each program, so ptxas accepts its PTX.
+/// Checks that `tile-link`, which runs ptxas, writes a cubin for the PTX of each program.
 #[test]
 fn ptxas_accepts_the_ptx() {
-    for matmul in [COPIES, THREADS] {
+    for matmul in [CP_ASYNC_MATMUL, WGMMA_MATMUL] {
         let folder = temporary_folder();
         write_program_and_ptx(folder.path(), &matmul.text());
         let path = |name: &str| folder.path().join(name).display().to_string();
@@ -107,7 +113,7 @@ fn ptxas_accepts_the_ptx() {
     }
 }
 
-/// The text with the line that contains `moved_text` moved before the line that contains `before`.
+/// Moves the first line that contains `moved_text` before the first other line that contains `before`.
 fn move_line_before(text: &str, moved_text: &str, before: &str) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let line_of = |lines: &[&str], part: &str| lines.iter().position(|line| line.contains(part)).expect(part);
@@ -117,10 +123,10 @@ fn move_line_before(text: &str, moved_text: &str, before: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Each broken program, and the hazard checker's report.
+/// Programs with an injected fault: the matmul, the `.sched` text, and a part of the report that the hazard checker must print.
 fn broken_programs() -> Vec<(Matmul, String, &'static str)> {
-    let (copies, threads) = (COPIES.text(), THREADS.text());
-    let of_copies = [
+    let (copies, threads) = (CP_ASYNC_MATMUL.text(), WGMMA_MATMUL.text());
+    let cp_async_faults = [
         (
             without_lines_starting_with(&copies, "pipeline_wait"),
             "read by warp role 'compute' outside wait and release of pipeline0",
@@ -163,7 +169,7 @@ fn broken_programs() -> Vec<(Matmul, String, &'static str)> {
         // The compute warp role overwrites, with its accumulator, data that the load warp role still copies.
         (replace_once(&copies, "upper: %3, step: %14, init: [%20", "upper: %15, step: %14, init: [%20"), "deadlock"),
     ];
-    let of_threads = [
+    let wgmma_faults = [
         (
             without_lines_starting_with(&threads, "async_fence"),
             "is read in place without a fence after it was written, by warp role 'load'",
@@ -185,14 +191,14 @@ fn broken_programs() -> Vec<(Matmul, String, &'static str)> {
     ];
     let for_both_targets = |(text, why): (String, &'static str)| {
         let for_sm_90 = replace_once(&text, "//!tile target sm_80", "//!tile target sm_90");
-        [(COPIES, text, why), (COPIES, for_sm_90, why)]
+        [(CP_ASYNC_MATMUL, text, why), (CP_ASYNC_MATMUL, for_sm_90, why)]
     };
-    let all = of_copies.into_iter().flat_map(for_both_targets);
-    all.chain(of_threads.into_iter().map(|(text, why)| (THREADS, text, why))).collect()
+    let all = cp_async_faults.into_iter().flat_map(for_both_targets);
+    all.chain(wgmma_faults.into_iter().map(|(text, why)| (WGMMA_MATMUL, text, why))).collect()
 }
 
 #[test]
-fn broken_programs_are_refused_and_their_faults_are_detected() {
+fn hazard_checker_and_executors_detect_injected_faults() {
     let cases = broken_programs();
     assert!(cases.len() >= 10);
     for_each(&cases, |(matmul, text, expected)| {
@@ -201,7 +207,7 @@ fn broken_programs_are_refused_and_their_faults_are_detected() {
             return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
         }
         let folder = temporary_folder();
-        let correct_output = matmul.write_launch(folder.path(), BROKEN_TRIP_COUNT);
+        let correct_output = matmul.write_launch(folder.path(), FAULT_TRIP_COUNT);
         write_program_and_ptx(folder.path(), text);
         for executor in ["tile-run", "tile-sim"] {
             let detected = executions(4).into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {

@@ -1,7 +1,7 @@
 //! Compilation ahead of time: fatbins for several targets, C arrays, object files, C headers, and cache keys.
 
 use crate::check_stages_are_current;
-use crate::driver::{PASS_ON, folder_with_stub_stages, run_driver};
+use crate::driver::{COPY_AND_APPEND_COMMAND_LINE, folder_with_stub_stages, run_driver};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -157,9 +157,9 @@ fn batches_and_ninja_files_have_one_fatbin_for_each_kernel() {
     }
 }
 
-/// With stub stages, because hashing the executables of an unoptimised build takes seconds.
+/// The test uses stub stages, because the cache key hashes all executables, which takes seconds for those of debug builds.
 fn the_cache_key_covers_all_targets() {
-    let folder = folder_with_stub_stages(PASS_ON);
+    let folder = folder_with_stub_stages(COPY_AND_APPEND_COMMAND_LINE);
     fs::write(folder.path().join("other.bc"), b"\x7fTileIR\0\x0d\x03\0\0other").unwrap();
     let key = |arguments: &[&str]| {
         let ran = run_driver(folder.path(), &[&["--print-cache-key", "-o", "none"], arguments].concat());
@@ -182,7 +182,8 @@ fn the_cache_key_covers_all_targets() {
 
 /// Sixteen processes share a cache whose limit holds one entry. All outputs are right, and the statistics count each lookup.
 fn processes_share_a_small_cache() {
-    let folder = folder_with_stub_stages(&format!("{PASS_ON}\n[ $name != tile-link ] || head -c 600000 /dev/zero"));
+    let folder =
+        folder_with_stub_stages(&format!("{COPY_AND_APPEND_COMMAND_LINE}\n[ $name != tile-link ] || head -c 600000 /dev/zero"));
     let target = |index: usize| ["--gpu-name=sm_80", "--gpu-name=sm_90"][index % 2];
     let output = |index: usize, name: &str| {
         let options = ["k.bc", target(index), "--cache=cache", "--cache-size=1", "--embed-program=off", "-o", name];
@@ -221,7 +222,7 @@ fn options_that_do_not_fit_the_output_are_refused() {
     }
 }
 
-/// The error of one target names it.
+/// If the compilation for one of several targets fails, a note names this target.
 fn a_failure_names_its_target() {
     let folder = folder_with_kernels();
     let options = ["matmul.tileirbc", "--gpu-name=sm_80", "--gpu-name=sm_90", "--emit=fatbin", "--mma=wgmma", "-o", "out"];

@@ -1,4 +1,5 @@
-//! The pages of `docs`: `SUMMARY.md` lists all of them, their links lead to existing files, and their commands work.
+//! Tests of the pages in `docs`: `SUMMARY.md` lists every page, links lead to existing files, and commands print the documented
+//! output.
 
 use crate::check_stages_are_current;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ fn link_targets(page: &str) -> Vec<&str> {
     targets.filter(|target| !target.contains("://") && !target.starts_with('#')).collect()
 }
 
-fn the_summary_has_every_page_and_links_lead_somewhere() {
+fn summary_lists_every_page_and_links_have_targets() {
     let docs = root().join("docs");
     for name in ["README.md", "ARCHITECTURE.md"] {
         for link in link_targets(&read_text(&root().join(name))) {
@@ -35,7 +36,7 @@ fn the_summary_has_every_page_and_links_lead_somewhere() {
     }
 }
 
-/// A code block: its language and its text.
+/// A fenced code block: its language and its text.
 type Block<'a> = (&'a str, &'a str);
 
 /// The code blocks of a page, in order.
@@ -45,7 +46,7 @@ fn code_blocks(page: &str) -> Vec<Block<'_>> {
     parts.into_iter().skip(1).step_by(2).filter_map(|block| block.split_once('\n').or(Some((block, "")))).collect()
 }
 
-/// An indented code block. It has no language, so no test runs it.
+/// Returns the first indented code block of a page. Such a block has no language, so no test could run it.
 fn find_indented_block(page: &str) -> Option<&str> {
     let outside_fences: Vec<&str> = page.split("\n```").step_by(2).collect();
     outside_fences.into_iter().flat_map(|part| part.split("\n\n").skip(1)).find(|paragraph| paragraph.starts_with("    "))
@@ -77,8 +78,9 @@ fn parse_console_block(code: &str) -> Vec<ConsoleCommand<'_>> {
     commands
 }
 
-/// Runs the blocks of a page, in one directory. It executes `sh` and `python` blocks, builds build files and parses launch files.
-/// `console` blocks must print the shown output and end with the shown exit code. `text` blocks, which show output, are skipped.
+/// Runs the code blocks of a page in order, in one directory. It executes `sh` and `python` blocks, builds build files and parses
+/// launch files. `console` blocks must print the shown output and end with the shown exit code. `text` blocks, which show output,
+/// are skipped.
 fn run_page(name: &str, page: &str) {
     let folder = temporary_folder();
     let (root, tools, python) = (root().display(), tools_folder().display(), root().join(".toolkit/python/bin"));
@@ -124,7 +126,7 @@ fn run_page(name: &str, page: &str) {
                 write_block("build.ninja");
                 run("ninja".into(), &block_name);
             }
-            // The example project has these commands.
+            // The example project must contain the commands of the block.
             "cmake" => {
                 let project = read_text(&tests::root().join("examples/library/CMakeLists.txt"));
                 assert!(project.contains(code), "{name}, {block_name}examples/library has other commands");
@@ -137,7 +139,7 @@ fn run_page(name: &str, page: &str) {
                 );
                 run(compile, &block_name);
             }
-            // The first line names the file.
+            // The first line of the block is a comment with the name of its file.
             "starlark" => write_block(code.lines().next().and_then(|line| line.strip_prefix("# ")).expect("the name of a file")),
             "json" => {
                 let value: serde_json::Value =
@@ -165,8 +167,8 @@ fn run_page(name: &str, page: &str) {
     }
 }
 
-/// The line that the test runs for a line of a shell block. If another test runs the command, this one only checks that it exists.
-/// A command that fails belongs in a `console` block, with its message.
+/// The shell line that this test runs for a line of an `sh` block. If another test runs the script, the line only checks that the
+/// script exists. A command that must fail belongs in a `console` block, which shows its message.
 fn shell_line(line: &str) -> String {
     const TESTED_ELSEWHERE: [&str; 2] = ["./scripts/demo", "./scripts/test"];
     assert!(!line.starts_with("! "), "{line}: a console block shows what it prints and its exit code");
@@ -208,7 +210,7 @@ pub(crate) fn add(suite: &mut Suite) {
     }
 }
 
-fn blocks_name_their_language_and_many_are_run() {
+fn code_blocks_name_their_language() {
     let mut run_blocks = 0;
     for path in pages() {
         let page = read_text(&path);
@@ -258,7 +260,7 @@ fn the_demo_prints_every_stage_and_writes_its_pages() {
     assert!(folder.path().join("out/softmax.html").is_file() && folder.path().join("out/matmul.html").is_file());
 }
 
-fn the_book_builds_with_all_pages_and_loads_nothing_remote() {
+fn book_has_all_pages_and_loads_nothing_remote() {
     let folder = temporary_folder();
     let ran = shell(folder.path(), &format!("'{}' book", root().join("scripts/book").display()));
     assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
@@ -274,9 +276,9 @@ fn the_book_builds_with_all_pages_and_loads_nothing_remote() {
 }
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
-    the_summary_has_every_page_and_links_lead_somewhere,
-    blocks_name_their_language_and_many_are_run,
+    summary_lists_every_page_and_links_have_targets,
+    code_blocks_name_their_language,
     a_console_block_is_compared_in_full,
     the_demo_prints_every_stage_and_writes_its_pages,
-    the_book_builds_with_all_pages_and_loads_nothing_remote,
+    book_has_all_pages_and_loads_nothing_remote,
 ];

@@ -1,4 +1,5 @@
-//! The examples for build systems: a second build does nothing, and touching one kernel rebuilds only that kernel.
+//! Tests of the examples for build systems. A second build must compile nothing. After a change of one kernel, the build must
+//! compile only this kernel.
 
 use crate::check_stages_are_current;
 use crate::driver::install_executable;
@@ -8,6 +9,7 @@ use std::process::Command;
 use std::time::SystemTime;
 use tests::{RunResult, path_with_tools, root, run_to_end, shell, temporary_copy_of_folder, temporary_folder, tool};
 
+/// A temporary copy of `examples/kernels`.
 fn copy_of_examples() -> tempfile::TempDir {
     let folder = temporary_folder();
     for entry in fs::read_dir(root().join("examples/kernels")).unwrap().flatten() {
@@ -25,11 +27,13 @@ fn run_build(folder: &Path, program: &str) -> RunResult {
     ran
 }
 
+/// Sets the modification time of a file to the current time.
 fn touch(path: &Path) {
     let file = fs::File::options().append(true).open(path).unwrap();
     file.set_modified(SystemTime::now()).unwrap();
 }
 
+/// The number of compiled cubins that the output of a build names.
 fn rebuilt_count(ran: &RunResult) -> usize {
     ran.text().lines().filter(|line| line.contains(".cubin")).count()
 }
@@ -55,12 +59,12 @@ fn check_rebuilds(program: &str) {
     assert_eq!(rebuilt_count(&run_build(folder.path(), program)), 0, "{program}: a run after that does nothing");
 }
 
-fn make_builds_what_changed() {
+fn make_rebuilds_only_changed_kernels() {
     check_rebuilds("make");
 }
 
 /// cmake configures for a generator that supports depfiles. `scripts/setup --clients` installs cmake.
-fn cmake_builds_what_changed() {
+fn cmake_rebuilds_only_changed_kernels() {
     let cmake = root().join(".toolkit/python/bin/cmake");
     assert!(cmake.exists(), "cmake is not there; scripts/setup --clients brings it");
     let folder = copy_of_examples();
@@ -80,7 +84,7 @@ fn cmake_builds_what_changed() {
     assert!(folder.path().join("out/clamp.sm_90.cubin").is_file());
 }
 
-fn ninja_builds_what_changed() {
+fn ninja_rebuilds_only_changed_kernels() {
     check_rebuilds("ninja");
 }
 
@@ -119,7 +123,7 @@ impl LibraryProject {
         ran
     }
 
-    /// Builds the project with ninja. Returns what was exported and compiled.
+    /// Builds the project with ninja. Returns the names of the exported and compiled files, sorted.
     fn build(&self) -> Vec<String> {
         let ran = self.run(&root().join(".toolkit/python/bin/cmake"), &["--build", "out"], &[]);
         let text = ran.text();
@@ -133,9 +137,9 @@ impl LibraryProject {
     }
 }
 
-/// The library of the example has code for four targets, and the program loads it on each of these devices. A change of a kernel, of
-/// an imported Python file, or of ptxas compiles what depends on it.
-fn the_cmake_package_builds_what_changed() {
+/// The example's library has code for four targets, and the program runs on each of them. After a change of a kernel, an imported
+/// Python file or ptxas, a build compiles only the files that depend on the changed file.
+fn cmake_package_rebuilds_only_dependents() {
     let project = LibraryProject::new();
     let package = format!("-DTileworks_DIR={}", root().join("packages/cmake").display());
     let driver = format!("-DTILEWORKS_TILEIRAS={}", tool("tileiras").display());
@@ -156,8 +160,8 @@ fn the_cmake_package_builds_what_changed() {
     assert_eq!(project.build(), nothing, "a run after that does nothing");
 }
 
-/// The project of docs/build-systems.md, if Meson is installed.
-fn the_meson_file_builds_what_changed() {
+/// Builds the Meson project of docs/build-systems.md. Without Meson, the test passes at once.
+fn meson_rebuilds_only_changed_kernels() {
     check_stages_are_current();
     if shell(root(), "command -v meson").code != Some(0) {
         return;
@@ -181,9 +185,9 @@ fn the_meson_file_builds_what_changed() {
 }
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
-    make_builds_what_changed,
-    cmake_builds_what_changed,
-    ninja_builds_what_changed,
-    the_cmake_package_builds_what_changed,
-    the_meson_file_builds_what_changed,
+    make_rebuilds_only_changed_kernels,
+    cmake_rebuilds_only_changed_kernels,
+    ninja_rebuilds_only_changed_kernels,
+    cmake_package_rebuilds_only_dependents,
+    meson_rebuilds_only_changed_kernels,
 ];

@@ -1,5 +1,5 @@
-//! `--check-bounds`: an access outside an argument's array stops the kernel with the user's source line, in `tile-run` on the file
-//! of each stage and in `tile-sim` on the PTX. Accesses inside the array do not stop it.
+//! Tests of `--check-bounds`. An access outside an argument's array must stop the kernel with a message that names the source line.
+//! Accesses inside the array must not stop the kernel. `tile-run` executes the file of each stage, and `tile-sim` the PTX.
 
 use std::fs;
 use std::path::Path;
@@ -65,7 +65,8 @@ fn compile_all_stages(folder: &Path, text: &str, target: &str) -> String {
     ran.stderr
 }
 
-/// Executes all files, with 256 elements per pointer and `off` as the last argument.
+/// Executes the file of each stage and the PTX. Each pointer argument has 256 elements, and the last argument is `off`. Returns the
+/// result of each file.
 fn execute(folder: &Path, off: i32) -> Vec<(&'static str, RunResult)> {
     let numbers: Vec<u8> = (0..256).flat_map(|n| (n as f32).to_le_bytes()).collect();
     fs::write(folder.join("a.bin"), &numbers).unwrap();

@@ -37,8 +37,8 @@ fn the_python_package_passes_its_tests() {
     assert_eq!(ran.code, Some(0), "{}{}", ran.text(), ran.stderr);
 }
 
-/// Checks that cuTile Python has each of its environment variables that a page names.
-fn variables_of_cutile_that_the_pages_name_are_known_to_it() {
+/// Checks that cuTile Python reads each environment variable of cuTile that a page of `docs` names.
+fn documented_cutile_variables_exist_in_cutile() {
     let variable_names = |text: &str| -> Vec<String> {
         let words = text.split(|c: char| !c.is_ascii_uppercase() && c != '_').map(str::to_string);
         words.filter(|word| word.starts_with("CUDA_TILE_") || word.starts_with("CUTILE_")).collect()
@@ -58,8 +58,5 @@ fn variables_of_cutile_that_the_pages_name_are_known_to_it() {
     }
 }
 
-pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
-    cutile_python_exports_kernels,
-    the_python_package_passes_its_tests,
-    variables_of_cutile_that_the_pages_name_are_known_to_it,
-];
+pub(crate) const TESTS: &[(&str, fn())] =
+    tests::tests![cutile_python_exports_kernels, the_python_package_passes_its_tests, documented_cutile_variables_exist_in_cutile,];

@@ -1,16 +1,17 @@
-//! Conventions of every tool except the driver, which keeps NVIDIA's grammar.
+//! Tests of the command-line conventions of all tools: help, exit codes, messages, and the forms of files. The driver `tileiras` is
+//! excluded, because its command line follows NVIDIA's tool.
 
 use crate::{bytecode_path, make_stage_files};
 use std::fs;
 use tests::{RunResult, run, run_in, shell, temporary_folder, tool_names};
 
-/// All tools except the driver and `tile-fuzz`. Reason: `tile-fuzz` reads no file.
+/// The tools that follow the conventions: all except the driver, and `tile-fuzz`, which reads no file.
 fn tools_with_conventions() -> Vec<String> {
     tool_names().into_iter().filter(|name| !["tileiras", "tile-fuzz"].contains(&name.as_str())).collect()
 }
 
-/// Each filter with its input file, one of `make_stage_files`.
-const FILTERS: [(&str, &str); 5] = [
+/// The stages that read a stage file or PTX, each with its input file. `make_stage_files` writes these files.
+const STAGES_AND_INPUTS: [(&str, &str); 5] = [
     ("tile-lower-aa", "k.tile"),
     ("tile-lower-as", "k.aa"),
     ("tile-sched", "k.as"),
@@ -18,6 +19,7 @@ const FILTERS: [(&str, &str); 5] = [
     ("tile-link", "k.ptx"),
 ];
 
+/// The arguments of a stage. `tile-lower-as` needs a target.
 fn arguments(tool: &str, file: &str) -> Vec<String> {
     let target = if tool == "tile-lower-as" { &["--gpu-name", "sm_90"][..] } else { &[] };
     target.iter().chain(&[file]).map(|word| word.to_string()).collect()
@@ -35,13 +37,13 @@ fn help_has_examples_and_exit_codes() {
     }
 }
 
-fn wrong_usage_is_exit_code_2_and_a_missing_file_4() {
+fn exit_codes_of_wrong_options_and_missing_files() {
     for tool in tools_with_conventions() {
         let ran = run(&tool, &["--no-such-option"], b"");
         assert_eq!((ran.code, ran.stdout.len()), (Some(2), 0), "{tool}");
         assert!(ran.stderr.contains("--no-such-option"), "{tool}: {}", ran.stderr);
     }
-    for (tool, _) in FILTERS {
+    for (tool, _) in STAGES_AND_INPUTS {
         let ran = run(tool, &["/nowhere/at/all"], b"");
         assert_eq!((ran.code, ran.stdout.len()), (Some(4), 0), "{tool}: {}", ran.stderr);
         assert!(ran.stderr.contains("/nowhere/at/all"), "{tool}: {}", ran.stderr);
@@ -52,9 +54,9 @@ fn wrong_usage_is_exit_code_2_and_a_missing_file_4() {
     }
 }
 
-fn garbage_is_exit_code_1_in_each_form_of_message() {
+fn invalid_input_is_an_error_in_each_error_format() {
     let garbage = |tool: &str, form: &str| run(tool, &[&format!("--error-format={form}")], b"no file of ours\n");
-    for (tool, _) in FILTERS.into_iter().chain([("tile-read", "")]) {
+    for (tool, _) in STAGES_AND_INPUTS.into_iter().chain([("tile-read", "")]) {
         let human = garbage(tool, "human");
         assert_eq!((human.code, human.stdout.len()), (Some(1), 0), "{tool}");
         assert!(human.stderr.starts_with("error["), "{tool}: {}", human.stderr);
@@ -82,10 +84,10 @@ fn a_shell_pipe_of_all_stages_works_and_reports_one_error() {
     assert!(!folder.path().join("k.cubin").exists());
 }
 
-fn every_stage_reads_all_forms_and_writes_the_same_output() {
+fn stages_produce_equal_output_from_all_forms_of_a_file() {
     let folder = temporary_folder();
     make_stage_files(folder.path());
-    for (index, (tool, file)) in FILTERS.into_iter().enumerate() {
+    for (index, (tool, file)) in STAGES_AND_INPUTS.into_iter().enumerate() {
         let run_on = |file: &str| run_in(folder.path(), tool, &arguments(tool, file), b"").ok(&format!("{tool} {file}"));
         let expected = run_on(file);
         assert_eq!(run_on(file), expected, "{tool}: two runs differ");
@@ -96,8 +98,11 @@ fn every_stage_reads_all_forms_and_writes_the_same_output() {
         if tool == "tile-link" {
             continue; // PTX has one form.
         }
-        let (writer, source) =
-            if index == 0 { ("tile-read", bytecode_path()) } else { (FILTERS[index - 1].0, FILTERS[index - 1].1.into()) };
+        let (writer, source) = if index == 0 {
+            ("tile-read", bytecode_path())
+        } else {
+            (STAGES_AND_INPUTS[index - 1].0, STAGES_AND_INPUTS[index - 1].1.into())
+        };
         for form in ["ron", "text"] {
             let other_form = format!("{file}.{form}");
             let words = [arguments(writer, &source), vec![format!("--format={form}"), "-o".into(), other_form.clone()]].concat();
@@ -212,10 +217,10 @@ fn a_recorded_option_is_accepted_later_only_if_equal() {
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     help_has_examples_and_exit_codes,
-    wrong_usage_is_exit_code_2_and_a_missing_file_4,
-    garbage_is_exit_code_1_in_each_form_of_message,
+    exit_codes_of_wrong_options_and_missing_files,
+    invalid_input_is_an_error_in_each_error_format,
     a_shell_pipe_of_all_stages_works_and_reports_one_error,
-    every_stage_reads_all_forms_and_writes_the_same_output,
+    stages_produce_equal_output_from_all_forms_of_a_file,
     output_files_are_replaced_atomically_and_kept_when_equal,
     manual_pages_and_completions_have_every_option,
     a_closed_shell_pipe_is_silent,

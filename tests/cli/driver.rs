@@ -1,4 +1,5 @@
-//! The driver with stub stages in place of the real ones: the options that it passes on, their order, and its handling of failures.
+//! Tests of the driver `tileiras` with stub scripts in place of the stages. They check the stages that it starts, their options,
+//! and its reaction to failures.
 
 use crate::{bytecode_path, check_stages_are_current};
 use std::fs;
@@ -6,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::{RunResult, run_in, run_to_end, temporary_folder, tool};
 
-/// Shell code that sets `file`: the last argument of a stub if it is a file, as in the commands of a dry run, otherwise standard
-/// input.
+/// Shell code of a stub that sets `file`. If the last argument is a file, as in the commands of a dry run, `file` is this argument,
+/// otherwise standard input.
 const SET_FILE_VARIABLE: &str = r#"for file in "$@"; do :; done
 [ $name = tile-read ] || file=-; case $file in -*) file=-;; esac"#;
 
-/// An empty ELF header for a GPU; the driver accepts it as a cubin.
+/// An ELF header for a GPU without any sections, which the driver accepts as a cubin.
 fn empty_cubin() -> [u8; 64] {
     let mut header = [0; 64];
     header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
@@ -24,8 +25,8 @@ fn lines_of(path: &Path) -> Vec<String> {
     String::from_utf8_lossy(&fs::read(path).unwrap()).lines().map(str::to_string).collect()
 }
 
-/// A directory with a copy of the driver and a script for each stage. `behaviour` is shell code with the stage's name in $name and
-/// its file in $file. The output of the last stage follows the header of a cubin.
+/// A directory with a copy of the driver and a stub script for each stage. The script runs the shell code `behaviour`, in which
+/// $name is the stage's name and $file its input. The script of the last stage first prints the header of a cubin.
 pub(crate) fn folder_with_stub_stages(behaviour: &str) -> tempfile::TempDir {
     let folder = temporary_folder();
     install_executable(&tool("tileiras"), &folder.path().join("tileiras"));
@@ -57,13 +58,13 @@ pub(crate) fn run_driver(folder: &Path, arguments: &[&str]) -> RunResult {
     run_to_end(command, b"")
 }
 
-/// Shell code of a stub that copies its input to its output and appends its command line. The line ends before a file descriptor's
-/// number, because that number varies between runs.
-pub(crate) const PASS_ON: &str = r#"line="$name $*"; case $line in */proc/self/fd/*) line="${line%%/proc/self/fd/*}";; esac
+/// Shell code of a stub that copies its input to its output and appends its command line. The stub cuts the line before the number
+/// of a file descriptor, because that number varies between runs.
+pub(crate) const COPY_AND_APPEND_COMMAND_LINE: &str = r#"line="$name $*"; case $line in */proc/self/fd/*) line="${line%%/proc/self/fd/*}";; esac
     { cat "$file"; echo "$line"; }"#;
 
 fn stages_run_in_order_and_get_their_options() {
-    let folder = folder_with_stub_stages(PASS_ON);
+    let folder = folder_with_stub_stages(COPY_AND_APPEND_COMMAND_LINE);
     run_driver(
         folder.path(),
         &["k.bc", "--gpu-name", "sm_90", "-O1", "--lineinfo", "--sanitize=memcheck", "--embed-program=off", "-o", "out"],
@@ -81,8 +82,8 @@ fn stages_run_in_order_and_get_their_options() {
     );
 }
 
-fn user_decisions_reach_the_deciding_stage() {
-    let folder = folder_with_stub_stages(PASS_ON);
+fn override_options_reach_the_stage_that_implements_them() {
+    let folder = folder_with_stub_stages(COPY_AND_APPEND_COMMAND_LINE);
     let lowering = ["--warps=8", "--occupancy=2", "--cluster=1", "--split-m=off", "--mma=mma", "--tma=off", "--prefetch=off"];
     let decisions = [&lowering[..], &["--stages=3", "--roles=off"]].concat();
     let arguments = ["k.bc", "--gpu-name", "sm_90", "--ptxas-options=-v --maxrregcount=128", "--embed-program=off", "-o", "out"];
@@ -98,7 +99,7 @@ fn user_decisions_reach_the_deciding_stage() {
     );
 }
 
-fn the_earliest_failing_stage_decides_and_nothing_is_written() {
+fn the_first_failing_stage_determines_message_and_exit_code() {
     let diagnostic = r#"{"severity":"error","kind":"unsupported","code":"AS1","message":"no such atom","place":{"source":{"file":"k.py","line":3,"column":7}},"notes":[]}"#;
     // Like the real stages, a stub with empty input fails silently.
     let failing_stage = |stage: &str, code: u8| {
@@ -118,7 +119,9 @@ fn the_earliest_failing_stage_decides_and_nothing_is_written() {
 }
 
 fn a_stage_that_dies_or_is_missing_is_an_ordinary_failure() {
-    let folder = folder_with_stub_stages(&format!("[ $name = tile-sched ] && cat > /dev/null && kill -SEGV $$\n{PASS_ON}"));
+    let folder = folder_with_stub_stages(&format!(
+        "[ $name = tile-sched ] && cat > /dev/null && kill -SEGV $$\n{COPY_AND_APPEND_COMMAND_LINE}"
+    ));
     let ran = run_driver(folder.path(), &["k.bc", "--gpu-name", "sm_90"]);
     assert_eq!(ran.code, Some(5));
     assert!(ran.stderr.contains("tile-sched failed: signal: 11"), "{}", ran.stderr);
@@ -131,7 +134,7 @@ fn a_stage_that_dies_or_is_missing_is_an_ordinary_failure() {
 }
 
 fn emit_stop_after_and_save_temps_write_the_requested_files() {
-    let folder = folder_with_stub_stages(PASS_ON);
+    let folder = folder_with_stub_stages(COPY_AND_APPEND_COMMAND_LINE);
     let lines = |path: &str| lines_of(&folder.path().join(path)).len();
     run_driver(folder.path(), &["k.bc", "--emit=aa", "-o", "k.aa"]).ok("no target is needed for .aa");
     assert_eq!(lines("k.aa"), 2);
@@ -166,7 +169,7 @@ fn print_after_prints_the_file_after_one_pass_or_all() {
     assert!(fs::read_to_string(folder.path().join("k.aa")).unwrap().starts_with("//!tile tileaa"));
 }
 
-fn large_files_flow_without_a_deadlock() {
+fn large_files_pass_through_all_stages() {
     let folder = folder_with_stub_stages(r#"head -c 3000000 /dev/zero >&2; cat "$file""#);
     let size = 5_000_000;
     let input = [b"\x7fTileIR\0\x0d\x03".to_vec(), vec![0; size]].concat();
@@ -175,8 +178,8 @@ fn large_files_flow_without_a_deadlock() {
     assert_eq!(fs::metadata(folder.path().join("out")).unwrap().len() as usize, size + 10 + empty_cubin().len());
 }
 
-fn dry_runs_and_depfiles_survive_odd_names() {
-    let folder = folder_with_stub_stages(PASS_ON);
+fn dry_runs_and_depfiles_quote_special_characters() {
+    let folder = folder_with_stub_stages(COPY_AND_APPEND_COMMAND_LINE);
     for name in ["a b.bc", "a$b.bc", "a:b.bc", "-k.bc", "a#b.bc", "it's.bc", "a%b.bc", r"a\b.bc", r"a\ b.bc", "a=b.bc", "a|b.bc"] {
         fs::copy(folder.path().join("k.bc"), folder.path().join(name)).unwrap();
         let line = run_driver(folder.path(), &["--gpu-name=sm_80", "--dry-run", "-o", "out x", "--", name]);
@@ -210,8 +213,8 @@ fn dry_runs_and_depfiles_survive_odd_names() {
     }
 }
 
-fn response_files_are_inputs() {
-    let folder = folder_with_stub_stages(PASS_ON);
+fn depfiles_and_ninja_files_list_response_files() {
+    let folder = folder_with_stub_stages(COPY_AND_APPEND_COMMAND_LINE);
     fs::write(folder.path().join("outer"), "--gpu-name=sm_80 @inner").unwrap();
     fs::write(folder.path().join("inner"), "'k.bc' -O1").unwrap();
     run_driver(folder.path(), &["@outer", "-MD", "-o", "out"]).ok("with a response file");
@@ -241,12 +244,12 @@ fn path_with_first(folder: &Path) -> std::ffi::OsString {
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
     stages_run_in_order_and_get_their_options,
-    user_decisions_reach_the_deciding_stage,
-    the_earliest_failing_stage_decides_and_nothing_is_written,
+    override_options_reach_the_stage_that_implements_them,
+    the_first_failing_stage_determines_message_and_exit_code,
     a_stage_that_dies_or_is_missing_is_an_ordinary_failure,
     emit_stop_after_and_save_temps_write_the_requested_files,
     print_after_prints_the_file_after_one_pass_or_all,
-    large_files_flow_without_a_deadlock,
-    dry_runs_and_depfiles_survive_odd_names,
-    response_files_are_inputs,
+    large_files_pass_through_all_stages,
+    dry_runs_and_depfiles_quote_special_characters,
+    depfiles_and_ninja_files_list_response_files,
 ];

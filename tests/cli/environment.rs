@@ -1,4 +1,4 @@
-//! Options from the environment, and the driver's report on its surroundings (`--doctor`).
+//! Tests of driver options in environment variables, and of `tileiras --doctor`, which reports the found tools and libraries.
 
 use crate::{bytecode_path, check_stages_are_current};
 use tests::{RunResult, shell, temporary_folder, tool};

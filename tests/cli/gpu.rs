@@ -1,4 +1,5 @@
-//! `tile-launch` and `scripts/on-gpu` on a mock of the CUDA driver library, which checks every call and argument.
+//! Tests of `tile-launch`, `scripts/on-gpu` and `scripts/gpu-kit` without a GPU. They use a mock of the CUDA driver library, which
+//! checks every call and its arguments.
 
 use crate::{bytecode_path, check_stages_are_current};
 use std::fs;
@@ -7,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use tests::{RunResult, root, run, run_in, run_to_end, temporary_folder, tool};
 
-/// The mock library, compiled when a test first needs it.
+/// The path of the mock driver library, which is compiled on the first call.
 fn mock_driver() -> &'static Path {
     static MOCK: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, library) = MOCK.get_or_init(|| {
@@ -22,8 +23,8 @@ fn mock_driver() -> &'static Path {
     library
 }
 
-/// Writes a cubin that adds two arrays, and its launch.
-fn prepare_vadd(folder: &Path, target: &str) {
+/// Writes `k.cubin`, which adds two arrays, and its `launch.json` to a folder.
+fn write_vadd_cubin_and_launch(folder: &Path, target: &str) {
     check_stages_are_current();
     run("tileiras", &[&bytecode_path(), "--gpu-name", target, "-o", &folder.join("k.cubin").display().to_string()], b"")
         .ok("k.cubin");
@@ -35,7 +36,8 @@ fn prepare_vadd(folder: &Path, target: &str) {
     fs::write(folder.join("launch.json"), launch).unwrap();
 }
 
-/// Runs tile-launch on the mock, in which the call `failing` fails. Returns the run and the log of the calls.
+/// Runs tile-launch on the mock driver. The driver function `failing` returns an error; an empty name means that none does. Returns
+/// the result of the run and the log of driver calls.
 fn run_tile_launch(folder: &Path, options: &[&str], failing: &str) -> (RunResult, String) {
     let _ = fs::remove_file(folder.join("log"));
     let mut command = Command::new(tool("tile-launch"));
@@ -47,7 +49,7 @@ fn run_tile_launch(folder: &Path, options: &[&str], failing: &str) -> (RunResult
 
 fn a_missing_driver_is_reported() {
     let folder = temporary_folder();
-    prepare_vadd(folder.path(), "sm_90");
+    write_vadd_cubin_and_launch(folder.path(), "sm_90");
     let ran = run_in(folder.path(), "tile-launch", &["k.cubin", "--launch", "launch.json", "--driver", "/nowhere/libcuda.so"], b"");
     assert_eq!(ran.code, Some(4), "{}", ran.stderr);
     assert!(ran.stderr.contains("no CUDA driver on this machine") && ran.stderr.contains("/nowhere/libcuda.so"), "{}", ran.stderr);
@@ -63,7 +65,7 @@ fn a_missing_driver_is_reported() {
 
 fn a_launch_makes_the_right_calls_and_writes_the_outputs() {
     let folder = temporary_folder();
-    prepare_vadd(folder.path(), "sm_90");
+    write_vadd_cubin_and_launch(folder.path(), "sm_90");
     let (ran, log) = run_tile_launch(folder.path(), &[], "");
     let shown = ran.text();
     ran.ok("tile-launch");
@@ -74,14 +76,14 @@ fn a_launch_makes_the_right_calls_and_writes_the_outputs() {
     assert!(!log.contains("WRONG"), "{log}");
     // The grid of the target, one thread per CTA, no dynamic shared memory.
     assert!(log.contains("cuLaunchKernel([4, 1, 1], [1, 1, 1], 0) -> 1024 elements\n"), "{log}");
-    // tile-launch does not copy zeros; it does copy a list with a pointer.
+    // tile-launch clears a buffer of zeros on the device, but copies the buffer that contains a pointer.
     assert_eq!((log.matches("cuMemsetD8_v2(0, 4096)").count(), log.matches("cuMemcpyHtoD_v2(64)").count()), (1, 1), "{log}");
     assert!(log.ends_with("cuDevicePrimaryCtxRelease_v2(40) -> nothing is left\n"), "{log}");
 }
 
 fn several_cubins_are_timed_alternately() {
     let folder = temporary_folder();
-    prepare_vadd(folder.path(), "sm_90");
+    write_vadd_cubin_and_launch(folder.path(), "sm_90");
     fs::copy(folder.path().join("k.cubin"), folder.path().join("other.cubin")).unwrap();
     let options =
         ["--repeat", "3", "--against", "other.cubin", "--against", "k.cubin", "--refill", "--device", "1", "--json", "times.json"];
@@ -99,10 +101,10 @@ fn several_cubins_are_timed_alternately() {
     assert!(ran.text().contains("median 0.5000 ms of 2 launches"), "{}", ran.text());
 }
 
-/// If a driver call fails, the tool names the call and frees its resources. Calls that free resources are not tested.
+/// If a driver call fails, the tool names the call and frees its resources. The test omits calls that free resources.
 fn every_failing_driver_call_is_reported() {
     let folder = temporary_folder();
-    prepare_vadd(folder.path(), "sm_90");
+    write_vadd_cubin_and_launch(folder.path(), "sm_90");
     let (_, log) = run_tile_launch(folder.path(), &["--repeat", "1"], "");
     let names: std::collections::BTreeSet<&str> = log.lines().filter_map(|line| Some(line.split_once('(')?.0)).collect();
     for name in names
@@ -122,7 +124,7 @@ fn every_failing_driver_call_is_reported() {
 
 fn mismatched_launches_are_refused_before_any_driver_call() {
     let folder = temporary_folder();
-    prepare_vadd(folder.path(), "sm_90");
+    write_vadd_cubin_and_launch(folder.path(), "sm_90");
     let assert_refused = |words: &str, options: &[&str], code: i32| {
         let (ran, log) = run_tile_launch(folder.path(), options, "");
         assert_eq!(ran.code, Some(code), "{}", ran.stderr);
@@ -138,8 +140,8 @@ fn mismatched_launches_are_refused_before_any_driver_call() {
     assert_refused("is not a cubin", &[], 1);
 }
 
-/// Writes a folder with one case and one production launch, in the form that `scripts/on-gpu` reads.
-fn prepare_vadd_set(folder: &Path) -> PathBuf {
+/// Writes a folder with one case and one launch of production size, in the form that `scripts/on-gpu` reads.
+fn write_on_gpu_folder(folder: &Path) -> PathBuf {
     let set = folder.join("set");
     let (case, production_launch) = (set.join("vadd"), set.join("perf/vadd"));
     for to in [&case, &production_launch] {
@@ -153,11 +155,11 @@ fn prepare_vadd_set(folder: &Path) -> PathBuf {
     set
 }
 
-/// `scripts/on-gpu` checks the cases, times the launch, and writes a report and a calibration.
+/// `scripts/on-gpu` checks the cases, times the launch, and writes a report and a machine file with measured rates.
 fn on_gpu_checks_cases_times_launches_and_writes_a_report() {
     let folder = temporary_folder();
-    prepare_vadd(folder.path(), "sm_90");
-    let set = prepare_vadd_set(folder.path());
+    write_vadd_cubin_and_launch(folder.path(), "sm_90");
+    let set = write_on_gpu_folder(folder.path());
     let case = set.join("vadd");
     let on_gpu = |driver: &Path| {
         let mut command = Command::new("python3");
@@ -218,11 +220,11 @@ fn on_gpu_checks_cases_times_launches_and_writes_a_report() {
     assert!(ran.code == Some(4) && ran.stderr.contains("no CUDA driver on this machine"), "{}", ran.stderr);
 }
 
-/// The archive has everything that the launches need. The mock library takes the place of the GPU.
+/// `scripts/gpu-kit` packs everything that the launches need into an archive. The mock driver stands in for the GPU.
 fn an_archive_is_prepared_and_launched() {
     let folder = temporary_folder();
-    prepare_vadd(folder.path(), "sm_90");
-    let set = prepare_vadd_set(folder.path());
+    write_vadd_cubin_and_launch(folder.path(), "sm_90");
+    let set = write_on_gpu_folder(folder.path());
     let run_gpu_kit = |words: &[&str]| {
         let mut command = Command::new("python3");
         command.current_dir(folder.path()).arg(root().join("scripts/gpu-kit")).args(words);
@@ -231,7 +233,7 @@ fn an_archive_is_prepared_and_launched() {
     };
     let ran = run_gpu_kit(&["prepare", "set", "--gpu=sm_90", "--random=2", "--out=kit.tar.xz"]);
     assert!(ran.code == Some(0) && ran.text().contains("2 random programs"), "{} {}", ran.text(), ran.stderr);
-    // The inputs are gone: the archive is all that the launches have.
+    // Delete the inputs, so that the launches can read only the archive.
     fs::remove_dir_all(&set).unwrap();
     let ran = run_gpu_kit(&["launch", "kit.tar.xz", "--out=results", "--steps=cases,launches", "--seconds=100"]);
     assert_eq!(ran.code, Some(0), "{} {}", ran.text(), ran.stderr);

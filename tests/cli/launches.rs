@@ -1,4 +1,5 @@
-//! Launch descriptions, which `tile-run` and `tile-sim` treat alike: the same descriptions and arguments, errors and outputs.
+//! Tests of launch descriptions and of arguments on the command line. `tile-run` and `tile-sim` must accept the same descriptions,
+//! report the same errors and write the same outputs.
 
 use crate::make_stage_files;
 use std::fs;
@@ -21,7 +22,8 @@ fn launch_description(grid: &str, params: &str, buffers: &str, rest: &str) -> St
     format!(r#"{{"grid": {grid}, "params": {params}, "buffers": {buffers} {rest}}}"#)
 }
 
-/// Runs each executor on a description, and passes its result and the directory to `check`.
+/// Runs each executor on a launch description. `check` gets the name of the stage file, the result of the run and the output
+/// directory.
 fn for_each_executor(folder: &Path, launch: &str, options: &[&str], check: impl Fn(&str, RunResult, &Path)) {
     fs::write(folder.join("launch.json"), launch).unwrap();
     for (tool, file) in EXECUTORS {
@@ -95,7 +97,7 @@ fn all_executors_refuse_mismatched_launches_with_the_same_message() {
     });
 }
 
-/// PTX does not give the type behind a pointer; the earlier formats do.
+/// Only stage files before PTX have the element type of a pointer, so this test runs only `tile-run`.
 fn arrays_of_another_type_than_the_pointer_are_refused() {
     let folder = temporary_folder();
     make_stage_files(folder.path());
@@ -116,7 +118,7 @@ fn arrays_of_another_type_than_the_pointer_are_refused() {
     assert!(ran.code == Some(1) && ran.stderr.contains("it is ptr<f32>, but 'arg0' is f16[1024]"), "{}", ran.stderr);
 }
 
-/// Executes two CTAs of a launch that is too large to execute fully: 12 GiB of memory and four million CTAs.
+/// Executes two CTAs of a launch that is too large to execute completely: 12 GiB of memory and four million CTAs.
 fn only_the_sample_blocks_of_a_large_launch_run() {
     let folder = temporary_folder();
     make_stage_files(folder.path());

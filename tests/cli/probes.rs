@@ -1,7 +1,7 @@
-//! The driver's command line against NVIDIA's for the same arguments.
+//! Compares the driver `tileiras` with NVIDIA's driver for the same command lines.
 //!
-//! For each list of arguments `probes.jsonl` has the observed behaviour of NVIDIA's tileiras 13.5.37: exit code, standard error,
-//! the kind of standard output, and the files it created. The test allows a difference only with a listed reason.
+//! For each list of arguments, `probes.jsonl` has the observed behaviour of NVIDIA's tileiras 13.5.37: the exit code, standard
+//! error, the kind of standard output, and the created files. The test allows a difference only with a listed reason.
 
 use serde::Deserialize;
 use std::fs;
@@ -78,7 +78,7 @@ fn check_probe(probe: &Probe) -> CaseResult {
     write_probe_files(folder.path());
     let ran = shell(folder.path(), &format!("tileiras {}", probe.args));
     let files: Vec<String> = OUTPUTS.iter().filter(|name| folder.path().join(name).exists()).map(|name| name.to_string()).collect();
-    // Additions of this driver: its targets, and the input's name.
+    // Only the driver of Tileworks prints these notes, which state its targets and the name of the input.
     let added_notes = ["note: no target: pass --gpu-name=", "note: in "];
     let reported: String = ran
         .stderr

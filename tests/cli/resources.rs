@@ -1,6 +1,6 @@
 //! Kernels that exceed a resource: the texts that Triton parses, and the field `resource` of JSON diagnostics.
 
-use crate::driver::{PASS_ON, folder_with_stub_stages, run_driver};
+use crate::driver::{COPY_AND_APPEND_COMMAND_LINE, folder_with_stub_stages, run_driver};
 use serde_json::{Value, json};
 use tests::{RunResult, root, run, shell, temporary_folder};
 
@@ -61,7 +61,7 @@ fn tensor_memory_that_tile_sched_refuses() {
 fn the_driver_forwards_resources() {
     let diagnostic = r#"{"severity":"error","kind":"unsupported","code":"SC100","message":"'k' uses too much shared data (0x493e0 bytes, 0x38c00 max)","place":null,"notes":[],"resource":{"kind":"shared-memory","needed":300000,"available":232448,"hint":"stages=8"}}"#;
     let folder = folder_with_stub_stages(&format!(
-        "[ $name = tile-sched ] && {{ cat > /dev/null; echo '{}' >&2; exit 3; }}\n{PASS_ON}",
+        "[ $name = tile-sched ] && {{ cat > /dev/null; echo '{}' >&2; exit 3; }}\n{COPY_AND_APPEND_COMMAND_LINE}",
         diagnostic.replace('\'', r"'\''")
     ));
     let ran = run_driver(folder.path(), &["k.bc", "--gpu-name=sm_90", "--error-format=json", "-o", "out"]);

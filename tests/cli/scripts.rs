@@ -1,4 +1,4 @@
-//! Every script has help and rejects unknown arguments before it does anything.
+//! Tests that every script in `scripts` has help, and rejects unknown arguments before it has an effect.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::{RunResult, files_below, root, run_to_end, shell, temporary_folder};
 
-/// Programs that a script may start before it parses its arguments. Programs that do the work, such as cargo and apt-get, are not
-/// among them.
+/// Programs that a script may start before it has parsed its arguments. PATH has no other programs, such as cargo or apt-get, so a
+/// script with an unknown argument cannot do its work.
 const PROGRAMS: [&str; 6] = ["awk", "basename", "bash", "dirname", "env", "python3"];
 
 /// A copy of the scripts in a temporary tree, so that a script that runs in spite of wrong arguments changes nothing in the
@@ -77,8 +77,8 @@ fn every_script_has_help_and_refuses_unknown_arguments() {
     }
 }
 
-/// The recorder keeps its old data if the program does not run or is not NVIDIA's.
-fn record_probes_takes_only_the_reference() {
+/// `record-probes` changes no file if the given program does not run or is not NVIDIA's tileiras.
+fn record_probes_rejects_programs_other_than_the_reference() {
     let copy = ScriptTree::new();
     let table = copy.0.path().join("tests/cli/probes.jsonl");
     fs::create_dir_all(table.parent().unwrap()).unwrap();
@@ -94,4 +94,4 @@ fn record_probes_takes_only_the_reference() {
 }
 
 pub(crate) const TESTS: &[(&str, fn())] =
-    tests::tests![every_script_has_help_and_refuses_unknown_arguments, record_probes_takes_only_the_reference,];
+    tests::tests![every_script_has_help_and_refuses_unknown_arguments, record_probes_rejects_programs_other_than_the_reference,];

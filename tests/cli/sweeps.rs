@@ -1,7 +1,8 @@
-//! Many compilations: `--out-dir`, the cache, and generated ninja files, with stub stages.
+//! Tests of driver runs that compile several kernels or targets: `--out-dir`, the cache, and generated ninja files. Scripts stand
+//! in for the stages.
 
 use crate::check_stages_are_current;
-use crate::driver::{PASS_ON, folder_with_stub_stages, run_driver};
+use crate::driver::{COPY_AND_APPEND_COMMAND_LINE, folder_with_stub_stages, run_driver};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -27,7 +28,7 @@ fn cubins_in(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 fn many_inputs_and_targets_in_one_run() {
-    let folder = folder_with_stub_stages(PASS_ON);
+    let folder = folder_with_stub_stages(COPY_AND_APPEND_COMMAND_LINE);
     write_kernels(folder.path(), &["one", "two"]);
     let arguments = ["one.bc", "two.bc", "--gpu-name=sm_80", "--gpu-name=sm_90", "--out-dir=out", "--jobs=2"];
     let ran = run_driver(folder.path(), &arguments);
@@ -43,7 +44,7 @@ fn many_inputs_and_targets_in_one_run() {
 }
 
 fn options_that_name_one_file_are_refused_for_several() {
-    let folder = folder_with_stub_stages(PASS_ON);
+    let folder = folder_with_stub_stages(COPY_AND_APPEND_COMMAND_LINE);
     write_kernels(folder.path(), &["one"]);
     let arguments = ["one.bc", "--gpu-name=sm_80", "--gpu-name=sm_90", "--out-dir=out"];
     for option in ["-o=x", "-MF=x", "-MT=x", "--remarks-output-file=x"] {
@@ -64,7 +65,7 @@ fn options_that_name_one_file_are_refused_for_several() {
 }
 
 fn one_bad_input_does_not_stop_the_others() {
-    let folder = folder_with_stub_stages(PASS_ON);
+    let folder = folder_with_stub_stages(COPY_AND_APPEND_COMMAND_LINE);
     write_kernels(folder.path(), &["one", "two"]);
     fs::write(folder.path().join("bad.bc"), "no bytecode").unwrap();
     let ran = run_driver(folder.path(), &["one.bc", "bad.bc", "two.bc", "--gpu-name=sm_80", "--out-dir=out"]);
@@ -75,7 +76,8 @@ fn one_bad_input_does_not_stop_the_others() {
 
 /// With `--error-format=json`, each line of standard error is a JSON object, also a line that a stage printed as plain text.
 fn every_line_of_json_is_an_object_that_names_its_input() {
-    let folder = folder_with_stub_stages(&format!("[ $name != tile-sched ] || echo by the way >&2\n{PASS_ON}"));
+    let folder =
+        folder_with_stub_stages(&format!("[ $name != tile-sched ] || echo by the way >&2\n{COPY_AND_APPEND_COMMAND_LINE}"));
     write_kernels(folder.path(), &["one", "two"]);
     fs::write(folder.path().join("bad.bc"), "no bytecode").unwrap();
     let inputs = ["one.bc", "bad.bc", "none.bc", "two.bc"];
@@ -100,7 +102,7 @@ fn every_line_of_json_is_an_object_that_names_its_input() {
 }
 
 fn a_cached_output_is_the_same_and_runs_no_stage() {
-    let folder = folder_with_stub_stages(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));
+    let folder = folder_with_stub_stages(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{COPY_AND_APPEND_COMMAND_LINE}"));
     let stage_runs = || fs::read_to_string(folder.path().join("runs")).unwrap_or_default().lines().count();
     let compile = |options: &[&str]| {
         run_driver(folder.path(), &[&["k.bc", "--gpu-name=sm_80", "--cache=kept", "-o", "out"], options].concat()).ok("cached");
@@ -128,7 +130,7 @@ fn a_cached_output_is_the_same_and_runs_no_stage() {
 }
 
 fn killing_the_driver_leaves_no_partial_output_and_a_valid_cache() {
-    let folder = folder_with_stub_stages(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{PASS_ON}"));
+    let folder = folder_with_stub_stages(&format!("echo $name >> \"$(dirname \"$0\")/runs\"\n{COPY_AND_APPEND_COMMAND_LINE}"));
     let names: Vec<String> = (0..40).map(|index| format!("k{index}")).collect();
     let paths = write_kernels(folder.path(), &names.iter().map(String::as_str).collect::<Vec<_>>());
     let arguments: Vec<&str> =
@@ -170,7 +172,7 @@ fn a_distributed_sweep_gives_the_same_outputs_as_a_local_one() {
 }
 
 fn a_generated_ninja_file_builds_oddly_named_kernels_like_the_driver_does() {
-    let folder = folder_with_stub_stages(PASS_ON);
+    let folder = folder_with_stub_stages(COPY_AND_APPEND_COMMAND_LINE);
     fs::create_dir(folder.path().join("in x")).unwrap();
     write_kernels(&folder.path().join("in x"), &ODD_NAMES);
     let sweep = ["in x", "--gpu-name=sm_80", "--gpu-name=sm_90", "-O0", "-O3", "--lineinfo", "--out-dir=ou t"];

@@ -1,11 +1,13 @@
-//! PTX with tensor maps through ptxas: the host object in the cubin fills the hidden parameters exactly as the executor does from
-//! the recipes. The file also tests kernels with TMA operands, executed as `.as`, `.sched` and PTX.
+//! Tests of kernels with tensor maps, which are hidden kernel parameters. The host object in the cubin must compute the same tensor
+//! maps as `tile-sim` computes from the recipes in the PTX. Other tests execute kernels with TMA operands as `.as`, `.sched` and
+//! PTX.
 
 use std::fs;
 use tests::compare::ExpectedOutputs;
 use tests::{for_each, root, run, run_in, temporary_folder};
 
-/// Copies TMA tiles of a matrix of 32-bit words and of a vector of halves to shared memory, and from there to the output.
+/// PTX of a kernel with two tensor maps. TMA copies tiles of a matrix of 32-bit words and of a vector of 16-bit floats to shared
+/// memory. The threads copy these tiles to the output.
 const PTX: &str = r#"//!tile ptx 1 final
 //!tile target sm_90
 //!tile tensor-map (entry:"k",param:"words",map:(base:param(0),element:int32,dims:[max(param(1),const(1)),param(2)],strides:[product(param(3),const(4))],extent:[32,4],swizzle:bytes128,tf32:false))
@@ -94,7 +96,7 @@ fn the_host_object_fills_the_tensor_maps_of_the_recipes() {
     assert!(refused.code == Some(3) && refused.stderr.contains("hidden parameter 'halves'"), "{}", refused.stderr);
 }
 
-/// Matmuls with TMA operands, on targets with different MMA instructions.
+/// Executes matmuls with TMA operands on targets with different MMA instructions.
 fn mma_operands_are_loaded_by_tma() {
     let cases = [
         "matmul_f16",

@@ -1,4 +1,5 @@
-//! The limits of `perf_model::unrolling`: `ptxas` unrolls the loops that the model takes as unrolled, and no others.
+//! Tests that `perf_model::unrolling` predicts which loops `ptxas` unrolls. The test counts the machine instructions that `ptxas`
+//! generates for loops around the limits of the model.
 
 use perf_model::unrolling::{MAX_BODY_INSTRUCTIONS, unrolled_iterations};
 use tests::{RunResult, run, temporary_folder, tool};
@@ -57,9 +58,9 @@ fn ptxas_unrolls_the_loops_that_the_model_takes_as_unrolled() {
         let body = count + OTHER_INSTRUCTIONS;
         let unrolled = unrolled_iterations(f64::from(body), trips.map(f64::from)) as u64;
         let found = assembled_instructions(count, trips) / u64::from(count);
-        // Without unrolling, the kernel has about 32 instructions besides its multiply-adds. They count as less than one copy in the
-        // loops that should not be unrolled. In the other loops they count as at most two, fewer than the expected copies. With an
-        // unknown trip count, `ptxas` adds loops for the remaining iterations.
+        // Without unrolling, the kernel has about 32 instructions besides its multiply-adds. They count as less than one copy in
+        // the loops that should not be unrolled. In the other loops they count as at most two, fewer than the expected copies. With
+        // an unknown trip count, `ptxas` adds loops for the remaining iterations.
         assert_eq!(
             found >= unrolled.max(2),
             unrolled > 1,

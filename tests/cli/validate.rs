@@ -1,4 +1,4 @@
-//! `tile-validate` and `tileiras --validate`: on correct stages, and on stages with an injected fault.
+//! Tests of `tile-validate` and `tileiras --validate` with correct stages, and with stages that have an injected fault.
 
 use crate::check_stages_are_current;
 use crate::driver::install_executable;
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::{RunResult, root, run, run_to_end, temporary_folder, tool};
 
+/// The bytecode of a case of `tests/run`.
 fn kernel_path(case: &str) -> PathBuf {
     root().join("tests/run").join(case).join("kernel.tileirbc")
 }
@@ -60,7 +61,7 @@ fn folder_with_replacement(replaced: &str, script: &str) -> tempfile::TempDir {
     folder
 }
 
-/// Runs a program of a folder.
+/// Runs a program of a folder on the kernel `polynomial`.
 fn run_from(folder: &Path, program: &str, arguments: &[&str]) -> RunResult {
     let mut command = Command::new(folder.join(program));
     command.arg(kernel_path("polynomial")).args(arguments).current_dir(folder).env("TMPDIR", folder);
@@ -95,7 +96,7 @@ fn the_stage_with_an_injected_fault_is_named() {
     }
 }
 
-/// `--validate` checks the compiled program: it detects a fault that appears only with the user's options.
+/// `--validate` passes the user's options to the stages. Here, a fault appears only with `--stages=1`.
 fn validation_uses_the_options_of_the_user() {
     let script = r#"for w; do out=$w; done; wrong=cat
 case " $* " in *" --stages=1 "*) wrong='sed s/constant(3.0)/constant(5.0)/';; esac

@@ -1,11 +1,11 @@
-//! `tile-view`: its model is correct, and its page works in a browser.
+//! Tests of `tile-view`: the data model of the page is correct, and the page works in a browser.
 
 use crate::check_stages_are_current;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tests::{root, run, run_in, temporary_folder, tool};
 
-/// Runs `tile-view` on a kernel of `tests/run`. Returns the page and the model.
+/// Runs `tile-view` on a kernel of `tests/run`. Returns the HTML page, and its data model as JSON.
 fn run_view(folder: &Path, kernel: &str, target: &str, options: &[&str]) -> (String, Value) {
     check_stages_are_current();
     tool("tile-time");
@@ -16,6 +16,7 @@ fn run_view(folder: &Path, kernel: &str, target: &str, options: &[&str]) -> (Str
     (text("k.html"), serde_json::from_str(&text("k.json")).unwrap())
 }
 
+/// The path of the launch description of a kernel in `tests/run`.
 fn launch_path(kernel: &str) -> String {
     root().join("tests/run").join(kernel).join("launch.json").to_string_lossy().into_owned()
 }
@@ -24,7 +25,7 @@ fn pane_named<'a>(model: &'a Value, name: &str) -> &'a Value {
     model["panes"].as_array().unwrap().iter().find(|pane| pane["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The source lines of the rows that contain a word, in the pane with this name.
+/// The source lines of the rows that contain `word` in the pane `name`. Rows without a source position are skipped.
 fn source_lines(model: &Value, name: &str, word: &str) -> Vec<u64> {
     let pane = pane_named(model, name);
     let rows = pane["lines"].as_array().unwrap().iter().zip(pane["source_positions"].as_array().unwrap());
@@ -35,7 +36,7 @@ fn source_lines(model: &Value, name: &str, word: &str) -> Vec<u64> {
         .collect()
 }
 
-fn all_texts_of_a_matmul_link_to_its_line() {
+fn all_stages_link_a_matmul_to_its_source_line() {
     let folder = temporary_folder();
     let (_, model) = run_view(folder.path(), "matmul_f16", "sm_80", &["--launch", &launch_path("matmul_f16")]);
     assert_eq!(model["target"], "sm_80");
@@ -126,7 +127,7 @@ fn drawings_match_the_schedule() {
     assert!(model["layouts"].as_array().unwrap().iter().any(|layout| layout["uses"][0]["shape"] == serde_json::json!([32, 32])));
 }
 
-fn a_page_begins_at_any_stage() {
+fn a_page_can_start_from_any_stage_file() {
     check_stages_are_current();
     let folder = temporary_folder();
     let input = root().join("tests/run/vadd/kernel.tileirbc");
@@ -195,7 +196,7 @@ fn a_layout_is_drawn_in_a_terminal() {
     }
 }
 
-fn sources_are_shown_where_they_are_found() {
+fn source_option_adds_missing_source_files() {
     let folder = temporary_folder();
     let (_, model) = run_view(folder.path(), "vadd", "sm_80", &[]);
     let name = model["files"][0].as_str().unwrap().rsplit('/').next().unwrap().to_string();
@@ -208,7 +209,7 @@ fn sources_are_shown_where_they_are_found() {
     assert!(source_lines(&model, "source", &format!("line {from}")).contains(&from));
 }
 
-/// A browser with a command-line interface.
+/// The path of Chromium or Chrome. None if TILEWORKS_WITHOUT_BROWSER is set. Panics if PATH has neither.
 fn find_browser() -> Option<PathBuf> {
     if std::env::var_os("TILEWORKS_WITHOUT_BROWSER").is_some() {
         eprintln!("\nview: not tested in a browser: TILEWORKS_WITHOUT_BROWSER is set\n");
@@ -221,7 +222,7 @@ fn find_browser() -> Option<PathBuf> {
     Some(browser.expect(complaint))
 }
 
-/// The observations of `view.js` on a page.
+/// Opens a page in a browser. Returns the observations that the script `view.js` collects while it operates the page.
 fn observe_page(browser: &Path, folder: &Path, page: &str, seek: &str) -> Value {
     let script = std::fs::read_to_string(root().join("tests/cli/view.js")).unwrap();
     // A script at the start of the page records errors, and one at its end visits the page.
@@ -265,52 +266,54 @@ fn the_page_works_in_a_browser() {
     for (kernel, target, seek) in [("vadd", "sm_80", "add_f")].into_iter().chain(matmuls) {
         let folder = temporary_folder();
         let (page, model) = run_view(folder.path(), kernel, target, &["--launch", &launch_path(kernel)]);
-        let saw = observe_page(&browser, folder.path(), &page, seek);
-        let context = format!("{kernel} for {target}: {saw:#}");
-        assert_eq!(saw["problems"], serde_json::json!([]), "{context}");
+        let observations = observe_page(&browser, folder.path(), &page, seek);
+        let context = format!("{kernel} for {target}: {observations:#}");
+        assert_eq!(observations["problems"], serde_json::json!([]), "{context}");
         let count = model["panes"].as_array().unwrap().len() as u64;
-        assert_eq!(saw["shown"].as_u64(), Some(count), "{context}");
+        assert_eq!(observations["shown"].as_u64(), Some(count), "{context}");
         for name in ["tile", "aa", "as", "sched", "ptx"] {
-            assert!(saw["linked"][name].as_u64() > Some(0), "{name} is not linked: {context}");
+            assert!(observations["linked"][name].as_u64() > Some(0), "{name} is not linked: {context}");
         }
-        assert!(saw["back"].as_array().unwrap().contains(&saw["line"]), "{context}");
+        assert!(observations["back"].as_array().unwrap().contains(&observations["line"]), "{context}");
         for name in ["at", "next", "hidden", "searchMoved", "closed", "help"] {
-            assert_eq!(saw[name], true, "{name}: {context}");
+            assert_eq!(observations[name], true, "{name}: {context}");
         }
         assert_eq!(
-            (saw["moved"].as_u64(), saw["right"].as_str(), saw["nextTab"].as_str()),
+            (observations["moved"].as_u64(), observations["right"].as_str(), observations["nextTab"].as_str()),
             (Some(2), Some("ptx"), Some("memory")),
             "{context}"
         );
         assert!(
-            saw["found"].as_str().unwrap().starts_with("1 of ") && saw["match"].as_str().unwrap().contains("assume"),
+            observations["found"].as_str().unwrap().starts_with("1 of ")
+                && observations["match"].as_str().unwrap().contains("assume"),
             "{context}"
         );
         assert!(
-            saw["hovered"].as_str().unwrap().starts_with("(0") && saw["tabs"]["layouts"]["colours"].as_u64() > Some(4),
+            observations["hovered"].as_str().unwrap().starts_with("(0")
+                && observations["tabs"]["layouts"]["colours"].as_u64() > Some(4),
             "{context}"
         );
         // For later targets, the compiler may decide that such a small matmul needs no shared memory, schedule or warp roles.
         if target == "sm_80" {
             let is_matmul = kernel != "vadd";
-            let memory = &saw["tabs"]["memory"];
+            let memory = &observations["tabs"]["memory"];
             assert_eq!(memory["boxes"].as_u64() > Some(2) && memory["colours"].as_u64() > Some(8), is_matmul, "{context}");
-            assert_eq!(saw["tabs"]["schedule"]["boxes"].as_u64() > Some(8), is_matmul, "{context}");
+            assert_eq!(observations["tabs"]["schedule"]["boxes"].as_u64() > Some(8), is_matmul, "{context}");
         }
         // Wait times belong to the waiting ops, not to the loop's line.
-        assert!(saw["loopShare"].as_f64() < Some(0.3) && saw["allShare"].as_f64() > Some(0.5), "{context}");
-        assert_ne!(saw["themes"][0], saw["themes"][1], "{context}");
+        assert!(observations["loopShare"].as_f64() < Some(0.3) && observations["allShare"].as_f64() > Some(0.5), "{context}");
+        assert_ne!(observations["themes"][0], observations["themes"][1], "{context}");
         for word in ["GB/s", "of the roofline"] {
-            assert!(saw["throughput"].as_str().unwrap().contains(word), "{word}: {context}");
+            assert!(observations["throughput"].as_str().unwrap().contains(word), "{word}: {context}");
         }
-        let heights = saw["lineHeights"].as_array().unwrap();
+        let heights = observations["lineHeights"].as_array().unwrap();
         assert!(heights.len() > 4 && heights.iter().all(|count| *count == 1), "parts do not wrap: {context}");
-        assert!(kernel == "vadd" || saw["loops"].as_u64() > Some(0), "a matmul has a loop: {context}");
-        let labels = saw["labels"].as_array().unwrap().iter().map(|label| label.as_str().unwrap());
+        assert!(kernel == "vadd" || observations["loops"].as_u64() > Some(0), "a matmul has a loop: {context}");
+        let labels = observations["labels"].as_array().unwrap().iter().map(|label| label.as_str().unwrap());
         assert!(labels.clone().count() as u64 == count && labels.clone().all(|label| !label.starts_with("source2")), "{context}");
-        assert!(saw["layout"].as_str().unwrap().starts_with(saw["name"].as_str().unwrap()), "{context}");
+        assert!(observations["layout"].as_str().unwrap().starts_with(observations["name"].as_str().unwrap()), "{context}");
         for (name, word) in [("time", " us on "), ("warp_roles", "registers per thread"), ("decisions", "convert")] {
-            assert!(saw["tabs"][name]["text"].as_str().unwrap().contains(word), "{name}: {context}");
+            assert!(observations["tabs"][name]["text"].as_str().unwrap().contains(word), "{name}: {context}");
         }
     }
 }
@@ -348,23 +351,23 @@ fn a_large_attention_kernel_renders_quickly() {
         let model: Value = serde_json::from_str(model.split_once("</script>").unwrap().0).unwrap();
         assert_buffers_are_disjoint(&model["functions"][0]);
         let visit_page = || observe_page(&browser, folder.path(), &page, r"= mma\(|^\s*mma\(");
-        let milliseconds = |saw: &Value| saw["milliseconds"].as_f64().unwrap();
+        let milliseconds = |observations: &Value| observations["milliseconds"].as_f64().unwrap();
         // Another process may occupy the processor for a while.
-        let mut saw = visit_page();
+        let mut observations = visit_page();
         for _ in 0..2 {
-            saw = if milliseconds(&saw) < 2000.0 { saw } else { visit_page() };
+            observations = if milliseconds(&observations) < 2000.0 { observations } else { visit_page() };
         }
-        assert!(milliseconds(&saw) < 2000.0, "{target}: {} ms until it is shown", milliseconds(&saw));
-        eprintln!("{target}: {} bytes, shown after {:.0} ms", page.len(), milliseconds(&saw));
+        assert!(milliseconds(&observations) < 2000.0, "{target}: {} ms until it is shown", milliseconds(&observations));
+        eprintln!("{target}: {} bytes, shown after {:.0} ms", page.len(), milliseconds(&observations));
         let function = &model["functions"][0];
-        assert_eq!(saw["problems"], serde_json::json!([]), "{target}: {saw:#}");
+        assert_eq!(observations["problems"], serde_json::json!([]), "{target}: {observations:#}");
         let warp_roles = function["warp_roles"].as_array().unwrap();
         let pipelines = function["pipelines"].as_array().unwrap();
         // The page draws a rectangle for each warp role, an arrow for each pipeline, and the parts of the memory with their names.
-        let drawing = &saw["tabs"]["warp_roles"];
+        let drawing = &observations["tabs"]["warp_roles"];
         assert_eq!(drawing["boxes"].as_u64(), Some(warp_roles.len().max(1) as u64), "{target}: {drawing:#}");
         assert_eq!(drawing["pipelines"].as_u64(), Some(pipelines.len() as u64), "{target}: {drawing:#}");
-        let memory = saw["tabs"]["memory"]["text"].as_str().unwrap();
+        let memory = observations["tabs"]["memory"]["text"].as_str().unwrap();
         let expected: &[&str] = match target {
             "sm_80" => &["bytes of shared memory"],
             "sm_90" => &["bytes of shared memory", "all warps", "load"],
@@ -372,19 +375,19 @@ fn a_large_attention_kernel_renders_quickly() {
         };
         expected.iter().for_each(|word| assert!(memory.contains(word), "{target}: no {word}: {memory}"));
         assert!(
-            warp_roles.is_empty() == (target == "sm_80") && saw["tabs"]["schedule"]["boxes"].as_u64() > Some(8),
-            "{target}: {saw:#}"
+            warp_roles.is_empty() == (target == "sm_80") && observations["tabs"]["schedule"]["boxes"].as_u64() > Some(8),
+            "{target}: {observations:#}"
         );
     }
 }
 
 pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
-    all_texts_of_a_matmul_link_to_its_line,
+    all_stages_link_a_matmul_to_its_source_line,
     drawings_match_the_schedule,
-    a_page_begins_at_any_stage,
+    a_page_can_start_from_any_stage_file,
     roles_and_pipelines_match_the_schedule,
     a_layout_is_drawn_in_a_terminal,
-    sources_are_shown_where_they_are_found,
+    source_option_adds_missing_source_files,
     the_page_works_in_a_browser,
     a_large_attention_kernel_renders_quickly,
 ];

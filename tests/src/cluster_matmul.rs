@@ -1,27 +1,31 @@
-//! Matmuls whose tile blocks are divided among the CTAs of a cluster: their schedules, launches and expected outputs.
+//! Helpers for tests of matmuls on clusters, in which the CTAs of a cluster divide each tile block. They compile the matmuls, write
+//! launches and compute the expected outputs.
 
 use crate::{root, run, temporary_folder};
 use std::path::Path;
 
-/// Elements of a step along K.
+/// The extent along K of one iteration, in elements.
 const STEP: usize = 32;
 
-/// A kernel of `tests/run` that multiplies two f16 matrices, in steps of 32 along K, and adds the extent of the grid along the
-/// second axis.
+/// A kernel of `tests/run` that multiplies two f16 matrices, 32 elements along K in each iteration. The kernel adds the grid's
+/// extent along the second axis to each element of the result.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterMatmul {
+    /// The folder of the kernel in `tests/run`.
     pub kernel: &'static str,
+    /// Rows of an output tile.
     pub rows: usize,
+    /// Columns of an output tile.
     pub columns: usize,
 }
 
 impl ClusterMatmul {
-    /// The `.sched` text of the matmul for clusters of two CTAs.
+    /// The `.sched` text of the matmul for clusters of two CTAs. `options` are options of `tile-sched`.
     pub fn text(&self, target: &str, options: &[&str]) -> String {
         self.scheduled_text(target, &["--cluster=2"], options)
     }
 
-    /// The `.sched` text of the matmul, with options of `tile-lower-as` and of `tile-sched`.
+    /// The `.sched` text of the matmul. `lowering` has the options of `tile-lower-as`, `options` the options of `tile-sched`.
     pub fn scheduled_text(&self, target: &str, lowering: &[&str], options: &[&str]) -> String {
         let folder = temporary_folder();
         let path = |name: &str| folder.path().join(name).display().to_string();
@@ -38,12 +42,14 @@ impl ClusterMatmul {
         std::fs::read_to_string(path("k.sched")).expect("a file was written")
     }
 
-    /// Writes the launch of one tile block, for a trip count of the K loop, to a directory. Returns the expected output.
+    /// Writes the launch of one tile block with a trip count of the K loop to a directory. Returns the expected bytes of the
+    /// result.
     pub fn write_launch(&self, folder: &Path, trip_count: usize) -> Vec<u8> {
         self.write_grid_launch(folder, trip_count, [1, 1])
     }
 
-    /// Writes the launch of a grid of tile blocks, as `write_launch` does for one.
+    /// Writes the launch of a grid of tile blocks. `tiles` has the grid's extents along both axes. Returns the expected bytes of
+    /// the result.
     pub fn write_grid_launch(&self, folder: &Path, trip_count: usize, tiles: [usize; 2]) -> Vec<u8> {
         let [rows, columns] = [self.rows * tiles[0], self.columns * tiles[1]];
         let depth = trip_count * STEP;
@@ -76,14 +82,14 @@ fn rhs_element(k: usize, column: usize) -> i32 {
     (k * 5 + column * 2 + k / STEP) as i32 % 3 - 1
 }
 
-/// A small integer as f16.
+/// The little-endian f16 bytes of an integer from -2 to 2.
 fn f16_bytes(number: i32) -> [u8; 2] {
     let sign = u16::from(number < 0) << 15;
     let magnitude = [0, 0x3c00, 0x4000][number.unsigned_abs() as usize];
     (sign | magnitude).to_le_bytes()
 }
 
-/// The PTX without the lines that contain a text.
+/// Removes all lines that contain `part`. At least one such line must exist.
 pub fn without_lines_containing(ptx: &str, part: &str) -> String {
     assert!(ptx.contains(part), "{part} is not in\n{ptx}");
     ptx.lines().filter(|line| !line.contains(part)).map(|line| format!("{line}\n")).collect()

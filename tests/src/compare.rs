@@ -1,9 +1,9 @@
-//! Compares the memory that a kernel left with the expected memory.
+//! Compares the output buffers of an executed kernel with the expected contents.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// `expect.json` of a case.
+/// The file `expect.json` of a case: the output buffers, and the relative and absolute tolerance of their elements.
 #[derive(Deserialize)]
 pub struct ExpectedOutputs {
     rtol: f64,
@@ -11,7 +11,7 @@ pub struct ExpectedOutputs {
     outputs: Vec<Output>,
 }
 
-/// An output of a case: the buffer, the file with its expected contents, and the element type.
+/// An output of a case: the name of the buffer, the file with its expected contents, and the numpy element type.
 #[derive(Deserialize)]
 struct Output {
     buffer: String,
@@ -25,7 +25,7 @@ impl ExpectedOutputs {
         serde_json::from_str(&text).expect("expect.json is as scripts/make-examples writes it")
     }
 
-    /// Compares the buffers in `folder` with those of the case: bit for bit if both tolerances are zero.
+    /// Compares the output buffers in `folder` with the expected contents of the case.
     pub fn check(&self, case: &Path, folder: &Path) -> Result<(), String> {
         self.compare(folder, |output| case.join(&output.file))
     }
@@ -35,6 +35,7 @@ impl ExpectedOutputs {
         self.compare(folder, |output| expected.join(format!("{}.bin", output.buffer)))
     }
 
+    /// Compares the output buffers in `folder` with the files that `path_of_expected` returns.
     fn compare(&self, folder: &Path, path_of_expected: impl Fn(&Output) -> PathBuf) -> Result<(), String> {
         for output in &self.outputs {
             let name = format!("{}.bin", output.buffer);
@@ -54,10 +55,12 @@ impl ExpectedOutputs {
         Ok(())
     }
 
-    /// Compares numbers of an element type with the tolerances.
+    /// Compares elements within the tolerances of the case. A NaN equals only a NaN.
     fn check_numbers(&self, kind: &str, got: &[u8], expected: &[u8]) -> Result<(), String> {
         let (got, expected) = (decode_numbers(kind, got)?, decode_numbers(kind, expected)?);
-        let differs = |(g, w): (&f64, &f64)| (g - w).abs() > self.atol + self.rtol * w.abs() || g.is_nan() != w.is_nan();
+        let differs = |(got, expected): (&f64, &f64)| {
+            (got - expected).abs() > self.atol + self.rtol * expected.abs() || got.is_nan() != expected.is_nan()
+        };
         let wrong_indices: Vec<usize> = (0..got.len()).filter(|i| differs((&got[*i], &expected[*i]))).collect();
         match wrong_indices.first() {
             None => Ok(()),
@@ -83,7 +86,7 @@ fn decode_numbers(kind: &str, bytes: &[u8]) -> Result<Vec<f64>, String> {
     })
 }
 
-/// The value of a 16-bit float.
+/// Converts the bits of an f16 to f64.
 fn f16_to_f64(bits: u16) -> f64 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
     let magnitude = match exponent {

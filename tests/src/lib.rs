@@ -1,7 +1,7 @@
-//! Helpers of the end-to-end suites: find the tools, run them, compare their outputs.
+//! Helpers of the end-to-end test suites: find the tools, run them, and compare their outputs.
 //!
 //! The suites run the executables in `target/<profile>`, which `cargo build` creates and `cargo test` does not. A missing or stale
-//! executable is an error. `scripts/test` builds them first.
+//! executable is an error. `scripts/test` builds all executables before the tests.
 
 pub mod cluster_matmul;
 pub mod compare;
@@ -22,7 +22,7 @@ pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// The directory of the tools with this test's profile.
+/// The directory of the tools that have the same build profile as this test.
 pub fn tools_folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -31,7 +31,7 @@ pub fn tools_folder() -> &'static Path {
     })
 }
 
-/// The names of all tools, from the folders in `tools`.
+/// The names of all tools: the folders in `tools` with a `src/main.rs`.
 pub fn tool_names() -> Vec<String> {
     let entries = std::fs::read_dir(root().join("tools")).expect("the repository has tools");
     let mut names: Vec<String> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -42,6 +42,7 @@ pub fn tool_names() -> Vec<String> {
 
 /// The path of a tool. Panics if it is missing or older than its sources.
 pub fn tool(name: &str) -> PathBuf {
+    /// The tools for which this function has found a current executable.
     static CHECKED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let path = tools_folder().join(name);
     let mut checked = CHECKED.lock().expect("no test panics while it checks");
@@ -55,7 +56,8 @@ pub fn tool(name: &str) -> PathBuf {
     path
 }
 
-/// Returns why an executable is missing or stale. The list of its sources is the file that cargo writes next to it.
+/// Returns why an executable cannot be used: it is missing or older than a source. None if it is current. Cargo writes the list of
+/// sources to a `.d` file next to the executable.
 fn stale_reason(path: &Path) -> Option<String> {
     let modification_time = |path: &Path| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
     let Some(built) = modification_time(path) else { return Some(format!("{} is missing", path.display())) };
@@ -66,7 +68,7 @@ fn stale_reason(path: &Path) -> Option<String> {
     newer_source.map(|source| format!("{} is older than {source}", path.display()))
 }
 
-/// The result of a run.
+/// The exit code and the output of a process.
 #[derive(Debug)]
 pub struct RunResult {
     /// The exit code; None if a signal ended the process.
@@ -87,22 +89,22 @@ impl RunResult {
     }
 }
 
-/// Runs a tool on `input` as its standard input, in `folder`.
+/// Runs a tool in `folder`, with `input` as its standard input.
 pub fn run_in<S: AsRef<OsStr>>(folder: &Path, name: &str, arguments: &[S], input: &[u8]) -> RunResult {
     let words = arguments.iter().map(|argument| argument.as_ref().to_os_string());
     run_expression(&duct::cmd(tool(name), words).dir(folder), input)
 }
 
-/// Runs a tool on `input` as its standard input.
+/// Runs a tool in the repository's root, with `input` as its standard input.
 pub fn run<S: AsRef<OsStr>>(name: &str, arguments: &[S], input: &[u8]) -> RunResult {
     run_in(root(), name, arguments, input)
 }
 
-/// Tools, and the folder of scripts, that start other tools.
+/// Tools that start other tools, and the folder of scripts, which also start tools.
 const TOOLS_THAT_START_OTHERS: [&str; 7] =
     ["tileiras", "tile-debug", "tile-fuzz", "tile-reduce", "tile-validate", "tile-view", "scripts/"];
 
-/// The tools that a line of bash may start: those that it names, or all if it names a tool that starts others.
+/// The tools that a line of bash may start: the tools that the line names. If one of them starts other tools, returns all tools.
 fn tools_of(line: &str, tools: &[String]) -> Vec<String> {
     if TOOLS_THAT_START_OTHERS.iter().any(|name| line.contains(name)) {
         return tools.to_vec();
@@ -133,7 +135,7 @@ fn result_of(output: std::process::Output) -> RunResult {
     RunResult { code: output.status.code(), stdout: output.stdout, stderr: String::from_utf8_lossy(&output.stderr).into_owned() }
 }
 
-/// Runs a command to its end.
+/// Runs a command with `input` as its standard input, and waits for its end.
 pub fn run_to_end(mut command: Command, input: &[u8]) -> RunResult {
     let mut child = command
         .stdin(Stdio::piped())
@@ -150,7 +152,7 @@ pub fn run_to_end(mut command: Command, input: &[u8]) -> RunResult {
     result_of(output)
 }
 
-/// A table of values that several cases need. Each value is computed once.
+/// A table of computed values that several cases share. Each value is computed only once.
 pub struct Memo<K, V>(Mutex<BTreeMap<K, Arc<OnceLock<V>>>>);
 
 impl<K: Ord, V: Clone> Memo<K, V> {
@@ -171,7 +173,7 @@ impl<K: Ord, V: Clone> Default for Memo<K, V> {
     }
 }
 
-/// A new directory that is deleted with the value.
+/// Creates a temporary directory. Its drop handler deletes the directory.
 pub fn temporary_folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("there is a folder for temporary files")
 }
@@ -213,7 +215,7 @@ pub fn temporary_copy_of_folder(folder: &Path) -> tempfile::TempDir {
     new
 }
 
-/// Runs `check` on each item on all cores, and panics with all complaints at the end, so that one failure does not hide others.
+/// Runs `check` on all items in parallel. At the end, panics with all complaints, so that one failure does not hide the others.
 pub fn for_each<T: Sync>(items: &[T], check: impl Fn(&T) -> Result<(), String> + Sync) {
     let next_index = std::sync::atomic::AtomicUsize::new(0);
     let complaints = Mutex::new(Vec::new());
@@ -235,7 +237,7 @@ pub fn for_each<T: Sync>(items: &[T], check: impl Fn(&T) -> Result<(), String> +
 }
 
 #[cfg(test)]
-mod staleness {
+mod unit {
     use super::*;
 
     #[test]

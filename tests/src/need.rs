@@ -1,5 +1,6 @@
-//! Programs that some cases need in addition to the tools of this repository. `scripts/setup` installs them. If a program is
-//! missing, its cases are skipped with the reason. In continuous integration, where the variable `CI` is set, they fail instead.
+//! Programs that some cases need in addition to the tools of this repository. `scripts/setup` installs these programs. If a program
+//! is missing, the cases that need it are skipped with a reason. In continuous integration, where the variable `CI` is set, the
+//! cases fail instead.
 
 use crate::{root, tools_folder};
 use std::path::PathBuf;
@@ -9,9 +10,10 @@ use std::path::PathBuf;
 pub enum Need {
     /// NVIDIA's assembler.
     Ptxas,
-    /// The Python environment with cuTile Python, pytest, CMake and a client of the Debug Adapter Protocol.
+    /// The Python environment that `scripts/setup --clients` installs: cuTile Python, pytest, CMake and a client of the Debug
+    /// Adapter Protocol.
     Clients,
-    /// Chromium; the tests run it without a window.
+    /// The browser Chromium, which the tests run without a window.
     Chromium,
     /// Tools with fault injection, which only debug builds have.
     DebugTools,
@@ -27,7 +29,7 @@ impl Need {
         }
     }
 
-    /// The missing program, and the command that installs it.
+    /// The reason for skipped cases: the missing program, and the command that installs it.
     fn reason(self) -> &'static str {
         match self {
             Need::Ptxas => "ptxas is missing; scripts/setup installs it",
@@ -38,12 +40,12 @@ impl Need {
     }
 }
 
-/// The interpreter of the environment for clients.
+/// The path of the Python interpreter that `scripts/setup --clients` installs.
 pub fn python() -> PathBuf {
     root().join(".toolkit/python/bin/python")
 }
 
-/// The path of a Chromium.
+/// The path of Chromium or Chrome. None if PATH has neither.
 pub fn chromium() -> Option<PathBuf> {
     ["chromium", "chromium-browser", "google-chrome", "chrome"].iter().find_map(|name| find_on_path(name))
 }
@@ -53,8 +55,8 @@ fn find_on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Returns why a case cannot run on this machine, or None if all programs are installed. In continuous integration, a missing
-/// program is an error.
+/// Returns why a case must be skipped on this machine. None means that all its programs are installed. In continuous integration, a
+/// missing program is an error.
 pub(crate) fn missing_program(needs: &[Need]) -> Result<Option<String>, String> {
     let Some(need) = needs.iter().find(|need| !need.is_installed()) else { return Ok(None) };
     let reason = need.reason().to_string();

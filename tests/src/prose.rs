@@ -1,5 +1,5 @@
-//! The language check of `tests/tidy.rs`: finds the words that `tests/refused_words.toml` refuses, and overlong sentences of
-//! documents. STYLE.md gives the rules. A finding has the file, the line, the word and its replacement.
+//! The language check of `tests/tidy.rs`. It finds words that `tests/refused_words.toml` refuses, and overlong sentences in
+//! documents. The section on language in CONTRIBUTING.md states the rules.
 
 use crate::root;
 use serde::Deserialize;
@@ -7,35 +7,42 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The number of words on either side of a phrase that can give it its ordinary technical sense.
+/// The number of words before and after a phrase in which `unless` and `only_near` words count. These words show whether the phrase
+/// has its ordinary technical sense.
 const NEIGHBOUR_WORDS: usize = 6;
 
-/// STYLE.md section 1: the maximum number of words of a sentence of a document, and of their mean number.
+/// The maximum number of words of a sentence of a document. The check is more lenient than CONTRIBUTING.md, which allows 25 words.
 const MAX_SENTENCE_WORDS: usize = 40;
+/// The maximum mean number of words of the sentences of a document.
 const MAX_MEAN_SENTENCE_WORDS: f64 = 20.0;
 
-/// STYLE.md section 1: phrases that hide the actor of a sentence.
+/// Phrases that hide the actor of a sentence, which documents must not contain.
 const DOCUMENT_PHRASES: [&str; 4] = ["is told", "whoever", "nobody", "what is"];
 
 /// Folders of build outputs, at any depth.
 const BUILD_OUTPUTS: [&str; 6] = ["target", "__pycache__", ".venv", "node_modules", "site", ".git"];
 
-/// The file `tests/refused_words.toml`.
+/// The contents of `tests/refused_words.toml`.
 #[derive(Deserialize)]
 pub struct RefusedWords {
-    word: Vec<Rule>,
+    word: Vec<WordRule>,
     pub exception: Vec<Exception>,
 }
 
-/// A row of the table: refused phrases, their replacement, and the conditions under which the row applies.
+/// A `[[word]]` table of `tests/refused_words.toml`.
 #[derive(Deserialize)]
-struct Rule {
+struct WordRule {
+    /// The refused phrases.
     not: Vec<String>,
+    /// The replacement that a finding suggests.
     instead: String,
+    /// The rule does not apply if one of these words is within `NEIGHBOUR_WORDS`.
     #[serde(default)]
     unless: BTreeSet<String>,
+    /// The rule applies only if one of these words is within `NEIGHBOUR_WORDS`. An empty set has no effect.
     #[serde(default)]
     only_near: BTreeSet<String>,
+    /// Whether the rule applies only to comments, strings and documents.
     #[serde(default)]
     prose: bool,
 }
@@ -50,23 +57,28 @@ pub struct Exception {
     pub reason: String,
 }
 
-/// A refused phrase or an overlong sentence.
+/// A place in a file that violates a rule: a refused phrase, an overlong sentence, or a document with too long sentences on
+/// average.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Finding {
     pub path: String,
     pub line: usize,
+    /// The refused phrase, or a description of the sentence.
     pub word: String,
+    /// The suggested replacement.
     pub instead: String,
 }
 
 /// A part of an identifier, or a word of prose.
 struct Word<'a> {
+    /// The word in lower case.
     lower: String,
     /// The identifier that contains the word.
     identifier: &'a str,
     line: usize,
     /// Whether punctuation separates the word from the previous one. No phrase matches across punctuation.
     separated: bool,
+    /// Whether the word is in a comment, a string or a document.
     prose: bool,
 }
 
@@ -105,8 +117,8 @@ pub fn check_tree(table: &RefusedWords) -> (Vec<Finding>, usize) {
     (all_findings, file_count)
 }
 
-/// The rows of the table by the first word of each phrase.
-type Rules<'a> = BTreeMap<&'a str, Vec<(Vec<&'a str>, &'a Rule)>>;
+/// The rules by the first word of each phrase, with the words of the phrase.
+type Rules<'a> = BTreeMap<&'a str, Vec<(Vec<&'a str>, &'a WordRule)>>;
 
 fn by_first_word(table: &RefusedWords) -> Rules<'_> {
     let mut rules = Rules::new();
@@ -177,8 +189,8 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Splits text into words, and identifiers into their parts: `tma_boxes` and `TmaBoxes` are two words each. `prose` has for each
-/// byte whether it is prose; without it, all bytes are.
+/// Splits text into words, and identifiers into their parts: `tma_boxes` and `TmaBoxes` are two words each. `prose` states for each
+/// byte whether it belongs to prose. None means that the whole text is prose.
 fn split_words<'a>(text: &'a str, prose: Option<&[bool]>) -> Vec<Word<'a>> {
     let bytes = text.as_bytes();
     let mut words = Vec::new();
@@ -290,7 +302,7 @@ fn format_holes(string: &[u8]) -> Vec<Range<usize>> {
     holes
 }
 
-/// Sentences that are too long, and phrases without an actor.
+/// The overlong sentences of a document, and its phrases that hide the actor. A fault has the line, the fault and the remedy.
 fn document_faults(text: &str) -> Vec<(usize, String, String)> {
     let mut faults = Vec::new();
     for (number, line) in text.lines().enumerate() {

@@ -1,13 +1,13 @@
-//! Helpers for hand-written or broken `.sched` programs: run the hazard checker, emit PTX, and execute both with several schedule
-//! seeds and both delivery modes.
+//! Helpers for tests of `.sched` programs, hand-written or with injected faults. They run the hazard checker, emit PTX, and execute
+//! the program and its PTX. Executions vary the schedule seed and, in `tile-sim`, the delivery of asynchronous writes.
 
 use crate::run;
 use base::File;
 use std::path::Path;
 
-/// The schedule seeds of `tile-run`.
+/// The schedule seeds with which the tests run `tile-run`.
 const SEEDS: [&str; 4] = ["0", "1", "2", "3"];
-/// The instruction limit that ends `tile-sim` on a program that never ends.
+/// The instruction limit of `tile-sim`, which stops programs that never end. The correct programs need fewer instructions.
 const INSTRUCTION_LIMIT: &str = "4000000";
 
 /// Executes a file in a directory. Returns the contents of the output buffer `c`, or the reported error.
@@ -22,10 +22,10 @@ pub fn execute_for_output(folder: &Path, tool: &str, file: &str, options: &[&str
     }
 }
 
-/// The tools and options for all executions of a program: in `tile-run` with the first `orders` schedule seeds, and as PTX in
-/// `tile-sim` with early and late delivery, two seeds each.
-pub fn executions(orders: usize) -> Vec<(&'static str, Vec<&'static str>)> {
-    let tile_runs = SEEDS[..orders].iter().map(|seed| ("tile-run", vec!["--skip-hazard-check", "--schedule-seed", seed]));
+/// The tools and options of all executions of a program. `tile-run` executes the `.sched` file with the first `seed_count` seeds of
+/// `SEEDS`. `tile-sim` executes the PTX with early and with late delivery, each with two seeds.
+pub fn executions(seed_count: usize) -> Vec<(&'static str, Vec<&'static str>)> {
+    let tile_runs = SEEDS[..seed_count].iter().map(|seed| ("tile-run", vec!["--skip-hazard-check", "--schedule-seed", seed]));
     let simulations = [("early", "1"), ("early", "2"), ("late", "1"), ("late", "2")].map(|(delivery, seed)| {
         let options = ["--races=error", "--delivery", delivery, "--schedule-seed", seed, "--instruction-limit", INSTRUCTION_LIMIT];
         ("tile-sim", options.to_vec())
@@ -33,7 +33,7 @@ pub fn executions(orders: usize) -> Vec<(&'static str, Vec<&'static str>)> {
     tile_runs.chain(simulations).collect()
 }
 
-/// Writes a program and its PTX and executes them; each execution must produce the expected output.
+/// Writes a program and its PTX, and checks that each execution produces the expected output.
 pub fn check_all_executions(
     folder: &Path,
     text: &str,
@@ -43,20 +43,21 @@ pub fn check_all_executions(
     write_program_and_ptx(folder, text);
     for (tool, options) in executions {
         if execute_for_output(folder, tool, file_of_tool(tool), &options)? != expected {
-            return Err(format!("{tool} {options:?} computes something else"));
+            return Err(format!("{tool} {options:?} has a wrong output"));
         }
     }
     Ok(())
 }
 
-/// Whether `tile-sim` detects that PTX is wrong: in at least one execution it reports an error, or the output differs.
+/// Whether `tile-sim` detects a fault in PTX: at least one execution reports an error or has a wrong output.
 pub fn tile_sim_detects(folder: &Path, ptx: &str, expected: &[u8]) -> bool {
     std::fs::write(folder.join("k.ptx"), ptx).expect("the folder takes files");
     let execute = |(tool, options): (&str, Vec<&str>)| execute_for_output(folder, tool, "k.ptx", &options);
     executions(0).into_iter().any(|execution| execute(execution).map_or(true, |output| output != expected))
 }
 
-/// Checks that each executor detects, in at least one execution, that the program in a directory is wrong.
+/// Checks that each executor detects the fault in the program of a directory: at least one execution reports an error or has a
+/// wrong output. `message` is the report of the hazard checker, for the failure message.
 pub fn check_both_detect(folder: &Path, expected: &[u8], message: &str) -> Result<(), String> {
     for executor in ["tile-run", "tile-sim"] {
         let detected = executions(3).into_iter().filter(|(tool, _)| *tool == executor).any(|(tool, options)| {
@@ -70,19 +71,19 @@ pub fn check_both_detect(folder: &Path, expected: &[u8], message: &str) -> Resul
     Ok(())
 }
 
-/// Writes the program and its PTX.
+/// Writes a `.sched` text to `k.sched` and its PTX to `k.ptx`. Skips the hazard checker.
 pub fn write_program_and_ptx(folder: &Path, text: &str) {
     let path = |name: &str| folder.join(name).display().to_string();
     std::fs::write(path("k.sched"), text).expect("the folder takes files");
     run("tile-ptx", &["--skip-hazard-check", &path("k.sched"), "-o", &path("k.ptx")], b"").ok("tile-ptx");
 }
 
-/// The file that a tool executes.
+/// The name of the file that an executor reads: `k.sched` for `tile-run`, `k.ptx` for `tile-sim`.
 pub fn file_of_tool(tool: &str) -> &'static str {
     if tool == "tile-run" { "k.sched" } else { "k.ptx" }
 }
 
-/// Reads `.sched` text, which runs the verifier and the hazard checker. Returns their error.
+/// Reads a `.sched` text, which runs the verifier and the hazard checker. An error has the code and the message of their report.
 pub fn check_hazards(text: &str) -> Result<(), String> {
     File::<sched::Module>::read(text.as_bytes(), "case").map(drop).map_err(|error| format!("{}: {}", error.code, error.message))
 }

@@ -1,9 +1,9 @@
-//! One trial per case: `cargo test --workspace --test SUITE -- PART_OF_A_NAME`.
+//! A test harness in which each case is a trial with a name of its own: `cargo test --workspace --test SUITE -- PART_OF_A_NAME`.
 //!
 //! A suite is a test target without libtest (`harness = false`). The name of a case is a path, for example `sched/alloc/read_on`.
 //! The usual options of libtest work: a filter, `--exact`, `--skip`, `--list`, `--test-threads`. Two variables serve scripts:
-//! `TILEWORKS_TEST_SHARD=1/4` selects a quarter of the cases by their names, and `TILEWORKS_TEST_TIMES=FOLDER` receives `SUITE.tsv`
-//! with the seconds of each case.
+//! `TILEWORKS_TEST_SHARD=1/4` selects a quarter of the cases by their names. `TILEWORKS_TEST_TIMES=FOLDER` makes the suite write
+//! `FOLDER/SUITE.tsv` with the seconds of each case.
 
 use crate::need::Need;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The result of a case. An error is the message of the failure.
 pub type CaseResult = Result<(), String>;
 
-/// A check of all cases together.
+/// A check of the results that all cases recorded. It runs after the cases.
 struct Summary {
     name: &'static str,
     check: Box<dyn FnOnce() -> CaseResult>,
@@ -59,12 +59,13 @@ impl Suite {
         }));
     }
 
-    /// Adds test functions, which panic on failure, under their names (`tests![one, other]`).
+    /// Adds a case for each function. The name of a case is `prefix` and the function's name; a panic is a failure. The macro
+    /// `tests!` generates `functions`.
     pub fn functions(&mut self, prefix: &str, functions: &[(&'static str, fn())]) {
         self.functions_with(&[], prefix, functions);
     }
 
-    /// As `functions`, for functions that need other programs.
+    /// As `functions`, for test functions that are skipped if the machine lacks a needed program.
     pub fn functions_with(&mut self, needs: &'static [Need], prefix: &str, functions: &[(&'static str, fn())]) {
         for (name, function) in functions {
             let function = *function;
@@ -116,7 +117,7 @@ macro_rules! tests {
     ($($name:ident),* $(,)?) => { &[$((stringify!($name), $name as fn())),*] };
 }
 
-/// A share of the cases, which the hash of their names selects.
+/// A subset of the cases: the shard `number` of `count`, from 1. The hash of a case's name selects its shard.
 struct Shard {
     number: u64,
     count: u64,

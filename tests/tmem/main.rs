@@ -1,5 +1,6 @@
-//! MMAs in tensor memory, from `.as` to PTX: equal accumulators at every stage, with several schedule seeds and both delivery
-//! modes. The hazard checker and the executors detect every injected fault.
+//! Tests of matmuls whose accumulators are in tensor memory (TMEM). `tile-run` executes their `.as` and `.sched` files, and
+//! `tile-sim` their PTX, with several schedule seeds and with early and late delivery of asynchronous writes. All outputs must be
+//! equal. The hazard checker and both executors must detect every injected fault.
 
 mod fault_matrix;
 mod program;
@@ -19,10 +20,10 @@ use tests::{for_each, run, temporary_folder, tests};
 
 /// Trip counts of the loop that contains the MMAs.
 const TRIP_COUNTS: [usize; 5] = [0, 1, 2, 3, 8];
-/// The trip count of the matmuls that are executed with only one trip count.
+/// The trip count of the K loop, for matmuls that a test executes with a single trip count.
 const ONLY_TRIP_COUNT: usize = 4;
 
-/// An f16 matmul, from which the other matmuls differ in a few fields.
+/// An f16 matmul. The definitions of the other matmuls change a few of its fields.
 const F16: Matmul = Matmul {
     target: "sm_100",
     elem: Scalar::F16,
@@ -75,23 +76,23 @@ fn matmuls() -> Vec<Matmul> {
     ]
 }
 
-/// Small integers, so that no sum is rounded.
+/// An element of the left operand: a small integer, so that no sum is rounded.
 fn lhs_element(row: usize, k: usize) -> i64 {
     (row * 7 + k * 3 + k / 32) as i64 % 5 - 2
 }
-/// An element of the right operand: a small integer.
+/// An element of the right operand: a small integer, as in `lhs_element`.
 fn rhs_element(k: usize, column: usize) -> i64 {
     (k * 5 + column * 2 + k / 32) as i64 % 3 - 1
 }
 
-/// The bytes of a small integer in an element type.
+/// The little-endian bytes of an integer, which is converted to an element type.
 fn bytes_of(scalar: Scalar, number: i64) -> Vec<u8> {
     let text = if scalar.is_int() { number.to_string() } else { format!("{number}.0") };
     let bits = literal::parse(scalar, &text).expect("the number is one of the type");
     bits.to_le_bytes()[..scalar.bits().div_ceil(8) as usize].to_vec()
 }
 
-/// Writes the launch for a trip count of the K loop to a directory. Returns the expected output.
+/// Writes the launch of a matmul with a trip count of the K loop to a directory. Returns the expected bytes of the result.
 fn write_matmul_launch(matmul: &Matmul, folder: &Path, trip_count: usize) -> Vec<u8> {
     let k = matmul.extents[2] as usize;
     let shapes = matmul.array_extents();
@@ -115,7 +116,7 @@ fn write_matmul_launch(matmul: &Matmul, folder: &Path, trip_count: usize) -> Vec
     (0..m * n).flat_map(|i| bytes_of(matmul.acc, sum(i))).collect()
 }
 
-/// Writes arrays, and a launch whose arguments are the arrays and a trip count. The output is the array `c`.
+/// Writes a launch whose arguments are arrays and a trip count, and a file for each array. The output is the array `c`.
 fn write_launch<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], trip_count: usize) {
     let for_each_name = |text: fn(&str) -> String| arrays.each_ref().map(|(name, _)| text(name)).join(", ");
     let buffers = for_each_name(|name| format!(r#"{{"name": "{name}", "file": "{name}.in"}}"#));
@@ -129,9 +130,9 @@ fn write_launch<const N: usize>(folder: &Path, arrays: [(&str, Vec<u8>); N], tri
     }
 }
 
-fn mmas_of_every_kind_have_the_same_accumulator_in_as() {
+fn tile_run_computes_expected_matmuls_from_as() {
     for_each(&matmuls(), |matmul| {
-        let text = matmul.text(Form::Atoms);
+        let text = matmul.text(Form::As);
         let folder = temporary_folder();
         std::fs::write(folder.path().join("k.as"), &text).expect("the folder takes files");
         for trip_count in [0, 1, 3] {
@@ -139,27 +140,27 @@ fn mmas_of_every_kind_have_the_same_accumulator_in_as() {
             let output = execute_for_output(folder.path(), "tile-run", "k.as", &[])
                 .map_err(|error| format!("{}: {error}\n{text}", matmul.name()))?;
             if output != expected {
-                return Err(format!("{} is something else in {trip_count} iterations", matmul.name()));
+                return Err(format!("{}: wrong output after {trip_count} iterations", matmul.name()));
             }
         }
         Ok(())
     });
 }
 
-/// Executes the first matmul and a persistent matmul with several trip counts of the K loop. Executes the other matmuls with one
-/// trip count.
-fn both_forms_are_correct_in_every_order() {
+/// Executes `.sched` programs and their PTX. The first matmul and a persistent matmul have several trip counts of the K loop; the
+/// other matmuls have `ONLY_TRIP_COUNT`.
+fn scheduled_matmuls_are_correct_in_every_execution() {
     let persistent = Matmul { tiles: 5, ..SMALL };
     let cases: Vec<(Matmul, Form, usize)> = matmuls()
         .into_iter()
         .enumerate()
         .flat_map(|(i, matmul)| {
             let trip_count = if i == 0 { TRIP_COUNTS.to_vec() } else { vec![ONLY_TRIP_COUNT] };
-            [Form::One, Form::Roles]
+            [Form::SingleRole, Form::WarpRoles]
                 .into_iter()
                 .flat_map(move |form| trip_count.clone().into_iter().map(move |trip_count| (matmul, form, trip_count)))
         })
-        .chain([0, 1, 3, 5].map(|trip_count| (persistent, Form::Roles, trip_count)))
+        .chain([0, 1, 3, 5].map(|trip_count| (persistent, Form::WarpRoles, trip_count)))
         .collect();
     for_each(&cases, |(matmul, form, trip_count)| {
         let text = matmul.text(*form);
@@ -168,14 +169,14 @@ fn both_forms_are_correct_in_every_order() {
         let folder = temporary_folder();
         let expected = write_matmul_launch(matmul, folder.path(), *trip_count);
         write_program_and_ptx(folder.path(), &text);
-        // If a matmul has only one trip count, execute only seed 1 of each executor and delivery mode.
+        // For `ONLY_TRIP_COUNT`, execute with seed 1 only, to save time.
         let has_one_trip_count = *trip_count == ONLY_TRIP_COUNT;
         for (tool, options) in executions(3).into_iter().filter(|(_, options)| !has_one_trip_count || options.contains(&"1")) {
             let file = file_of_tool(tool);
             let output = execute_for_output(folder.path(), tool, file, &options).map_err(describe)?;
             if output != expected {
                 return Err(format!(
-                    "{}, {form:?}: {tool} {options:?} computes something else in {trip_count} iterations",
+                    "{}, {form:?}: {tool} {options:?} has a wrong output after {trip_count} iterations",
                     matmul.name()
                 ));
             }
@@ -184,26 +185,26 @@ fn both_forms_are_correct_in_every_order() {
     });
 }
 
-/// `tile-link` writes a cubin for each program, so ptxas accepts its PTX.
+/// Checks that `tile-link`, which runs ptxas, writes a cubin for the PTX of each program.
 fn ptxas_accepts_the_ptx() {
     for_each(&matmuls(), |matmul| {
         let folder = temporary_folder();
-        write_program_and_ptx(folder.path(), &matmul.text(Form::Roles));
+        write_program_and_ptx(folder.path(), &matmul.text(Form::WarpRoles));
         let path = |name: &str| folder.path().join(name).display().to_string();
         let ran = run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"");
         if ran.code == Some(0) { Ok(()) } else { Err(format!("{}: {}", matmul.name(), ran.stderr)) }
     });
 }
 
-// Programs with an injected fault.
+// Tests of programs with an injected fault.
 
 /// The trip count of programs with an injected fault.
-const BROKEN_TRIP_COUNT: usize = 5;
-/// A matmul that executes quickly, for programs with an injected fault.
+const FAULT_TRIP_COUNT: usize = 5;
+/// A matmul with few elements, so that programs with an injected fault execute in a short time.
 const SMALL: Matmul = Matmul { extents: [128, 32, 16], ..F16 };
 
-/// The text with its last line that contains `moved_text` moved: after the last line that contains `anchor_text` if `after` is
-/// set, else before the first such line.
+/// Moves the last line that contains `moved_text`. Its new position is after the last line that contains `anchor_text` if `after`
+/// is set, else before the first line that contains `anchor_text`.
 fn move_last_line(text: &str, moved_text: &str, anchor_text: &str, after: bool) -> String {
     let mut lines: Vec<&str> = text.lines().collect();
     let from = lines.iter().rposition(|line| line.contains(moved_text)).expect(moved_text);
@@ -216,17 +217,14 @@ fn move_last_line(text: &str, moved_text: &str, anchor_text: &str, after: bool) 
     lines.join("\n") + "\n"
 }
 
-/// Each broken program, and the hazard checker's report.
+/// Programs with an injected fault: the matmul, the `.sched` text, and a part of the report that the hazard checker must print.
 fn broken_programs() -> Vec<(Matmul, String, &'static str)> {
-    let in_tensor = Matmul { left_in_tensor: true, ..SMALL };
-    let (warp_roles, without_roles) = (SMALL.text(Form::Roles), SMALL.text(Form::One));
+    let tmem_lhs_matmul = Matmul { left_in_tensor: true, ..SMALL };
+    let (warp_roles, without_roles) = (SMALL.text(Form::WarpRoles), SMALL.text(Form::SingleRole));
     let several_tiles = Matmul { tiles: 5, ..SMALL };
-    let (tensor_lhs, persistent) = (in_tensor.text(Form::Roles), several_tiles.text(Form::Roles));
-    let zero_init = warp_roles
-        .split("zero_init: ")
-        .nth(1)
-        .and_then(|rest| rest.split(',').next())
-        .expect("accumulators are zero-initialised at first");
+    let (tmem_lhs_program, persistent) = (tmem_lhs_matmul.text(Form::WarpRoles), several_tiles.text(Form::WarpRoles));
+    let zero_init =
+        warp_roles.split("zero_init: ").nth(1).and_then(|rest| rest.split(',').next()).expect("the MMA has a `zero_init` operand");
     let with_drain_by_threads = replace_once(&warp_roles, ", drain: mma", "");
     let with_fill_by_threads = replace_once(&warp_roles, "fill: mma", "fill: threads");
     let small_cases = [
@@ -291,17 +289,17 @@ fn broken_programs() -> Vec<(Matmul, String, &'static str)> {
         (without_lines_starting_with(&without_roles, "async_fence"), "is read in place without a fence after it was written"),
     ];
     let left_in_tensor_cases = [
-        // The accumulators overlap the first stages of the operand.
+        // The accumulators get the TMEM columns of the first stages of the left operand.
         (
-            replace_once(&tensor_lhs, "(offset: 32, depth: 3)", "(offset: 0, depth: 3)"),
+            replace_once(&tmem_lhs_program, "(offset: 32, depth: 3)", "(offset: 0, depth: 3)"),
             "stage 0 of buffer2 is overwritten, and nothing signals that it was written (of stage 1 of buffer0)",
         ),
         (
-            without_lines_starting_with(&tensor_lhs, "pipeline_wait(pipeline: 0"),
+            without_lines_starting_with(&tmem_lhs_program, "pipeline_wait(pipeline: 0"),
             "read by warp role 'mma' outside wait and release of pipeline0",
         ),
         (
-            move_last_line(&tensor_lhs, "tmem_store(", "pipeline_acquire(pipeline: 0", false),
+            move_last_line(&tmem_lhs_program, "tmem_store(", "pipeline_acquire(pipeline: 0", false),
             "written by warp role 'load' outside acquire and commit",
         ),
     ];
@@ -319,30 +317,30 @@ fn broken_programs() -> Vec<(Matmul, String, &'static str)> {
     let several_tiles_cases = several_tiles_cases.into_iter().map(|(text, why)| (several_tiles, text, why));
     small_cases
         .chain(several_tiles_cases)
-        .chain(left_in_tensor_cases.into_iter().map(|(text, why)| (in_tensor, text, why)))
+        .chain(left_in_tensor_cases.into_iter().map(|(text, why)| (tmem_lhs_matmul, text, why)))
         .collect()
 }
 
-fn broken_programs_are_refused_and_their_faults_are_detected() {
+fn hazard_checker_and_executors_detect_broken_matmuls() {
     for_each(&broken_programs(), |(matmul, text, expected)| {
         let message = check_hazards(text).err().ok_or(format!("the hazard checker accepts it: {expected}\n{text}"))?;
         if !message.contains(expected) {
             return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
         }
         let folder = temporary_folder();
-        let correct_output = write_matmul_launch(matmul, folder.path(), BROKEN_TRIP_COUNT);
+        let correct_output = write_matmul_launch(matmul, folder.path(), FAULT_TRIP_COUNT);
         write_program_and_ptx(folder.path(), text);
         check_both_detect(folder.path(), &correct_output, &message)
     });
 }
 
-// A chain of two MMAs: threads compute an operand of the second MMA from the accumulator of the first MMA.
+// Tests of a chain of two MMAs: threads compute an operand of the second MMA from the accumulator of the first MMA.
 
-/// The `.sched` program of the chain.
+/// The `.sched` text of the chain of two MMAs.
 const CHAIN: &str = include_str!("attention.sched");
 
-/// Writes the launch of the chain for `trip_count` blocks of 32 keys. Returns the expected output: `(q k) v`, summed over the
-/// blocks. A factor scales each accumulator row before each block but the first.
+/// Writes the launch of the chain for `trip_count` blocks of 32 keys. Returns the expected bytes of `(q k) v`, summed over the
+/// blocks. The program multiplies each accumulator row by `factor(row)` before each block except the first.
 fn write_chain_launch(folder: &Path, trip_count: usize, factor: fn(usize) -> i64) -> Vec<u8> {
     const ROWS: usize = 128;
     const DEPTH: usize = 16;
@@ -372,11 +370,12 @@ fn write_chain_launch(folder: &Path, trip_count: usize, factor: fn(usize) -> i64
     (0..ROWS * COLUMNS).flat_map(|i| bytes_of(Scalar::F32, sum(i / COLUMNS, i % COLUMNS))).collect()
 }
 
-fn tmem_operands_computed_by_threads_are_multiplied_in_place() {
+fn mma_reads_tmem_operand_that_threads_computed() {
     check_chain(CHAIN, |_| 1);
 }
 
-/// Checks that a chain computes its definition in every execution. `factor` returns the scale factor of a row.
+/// Checks that the hazard checker accepts a chain, and that every execution has the expected output. `factor` returns the factor by
+/// which the program scales an accumulator row before each block except the first.
 fn check_chain(text: &str, factor: fn(usize) -> i64) {
     check_hazards(text).expect("the hazard checker accepts it");
     let folder = temporary_folder();
@@ -386,14 +385,14 @@ fn check_chain(text: &str, factor: fn(usize) -> i64) {
         for (tool, options) in executions(3) {
             let file = file_of_tool(tool);
             let output = execute_for_output(folder.path(), tool, file, &options).expect(tool);
-            assert!(output == expected, "{tool} {options:?} computes something else in {trip_count} iterations");
+            assert!(output == expected, "{tool} {options:?} has a wrong output after {trip_count} iterations");
         }
     }
     let path = |name: &str| folder.path().join(name).display().to_string();
     run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
 }
 
-fn a_broken_chain_is_refused_and_its_faults_are_detected() {
+fn hazard_checker_and_executors_detect_broken_chains() {
     let cases = [
         (
             without_lines_starting_with(CHAIN, "pipeline_wait(pipeline: 3"),
@@ -407,12 +406,12 @@ fn a_broken_chain_is_refused_and_its_faults_are_detected() {
             move_last_line(CHAIN, "pipeline_commit(pipeline: 3", "tmem_store(", false),
             "written by warp role 'compute' outside acquire and commit of pipeline3",
         ),
-        // The accumulators overlap the scores.
+        // The accumulators get the TMEM columns of the scores.
         (
             replace_once(CHAIN, "(offset: 32, depth: 1)", "(offset: 0, depth: 1)"),
             "buffer5 is read, but its memory was given to stage 0 of buffer4",
         ),
-        // A read of the scores moves before the MMA that computes them.
+        // The MMA that computes the scores moves after their first use, so a thread reads the scores too early.
         (
             move_last_line(CHAIN, "mma(lhs: memory(buffer: 0)", "mma(lhs: memory(buffer: 4)", true),
             "stage 0 of buffer3 is read before anything",
@@ -424,14 +423,14 @@ fn a_broken_chain_is_refused_and_its_faults_are_detected() {
             return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
         }
         let folder = temporary_folder();
-        let correct_output = write_chain_launch(folder.path(), BROKEN_TRIP_COUNT, |_| 1);
+        let correct_output = write_chain_launch(folder.path(), FAULT_TRIP_COUNT, |_| 1);
         write_program_and_ptx(folder.path(), text);
         check_both_detect(folder.path(), &correct_output, &message)
     });
 }
 
-/// The chain with its last accumulator scaled by row before each MMA, some rows by 2 and the others by 1: some warps have both
-/// factors, some only one.
+/// A variant of the chain that multiplies the accumulator rows of the second MMA by 1 or 2 before each MMA. Some warps have rows
+/// with both factors, some warps only rows with one factor.
 fn scaled_chain() -> String {
     let edits = [
         ("func ", "layout #4 = (lane: [1, 2, 4, 8, 16], warp: [32, 64])\nfunc "),
@@ -467,7 +466,7 @@ fn scaled_chain() -> String {
     edits.into_iter().fold(CHAIN.to_string(), |text, (from, to)| replace_once(&text, from, to))
 }
 
-/// The lines that compute the scale factor of each row.
+/// The lines that compute the scale factor of each row: 1 if `row % 64 < 48`, else 2.
 const SCALE_FACTORS: &str = "    %70 = coordinate(dim: 0) : tile<128x1xi32, #4> @0
     %71 = constant(64) : tile<128x1xi32, #4> @0
     %72 = binary(kind: rem_i(signedness: unsigned), lhs: %70, rhs: %71) : tile<128x1xi32, #4> @0
@@ -482,7 +481,7 @@ fn threads_scale_accumulator_rows_between_mmas() {
     check_chain(&scaled_chain(), |row| if row % 64 < 48 { 1 } else { 2 });
 }
 
-fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
+fn hazard_checker_and_executors_detect_mistimed_scaling() {
     let text = scaled_chain();
     let zero_init = "zero_init: %76, atom";
     let early_release = replace_once(
@@ -490,8 +489,9 @@ fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
         "      mma(lhs: memory(buffer: 4)",
         "      pipeline_release(pipeline: 4) @0\n      mma(lhs: memory(buffer: 4)",
     );
-    // These changes are harmless: a zero-initialised MMA ignores the old accumulator, and the role that owns the stage of the
-    // operand also owns the stage of the accumulator. The hazard checker is conservative and refuses the changed programs.
+    // The next two changes do not affect the output. A zero-initialised MMA ignores the old accumulator. The warp role that
+    // acquires the stage of the operand also has the stage of the accumulator. The conservative hazard checker still refuses both
+    // programs.
     let never_zero_initialised = replace_once(
         &replace_once(&text, zero_init, "zero_init: %79, atom"),
         "      %76 = ",
@@ -517,7 +517,7 @@ fn accumulators_scaled_at_the_wrong_time_are_refused_and_detected() {
     ];
     for_each(&cases, |(text, expected)| {
         let folder = temporary_folder();
-        let correct_output = write_chain_launch(folder.path(), BROKEN_TRIP_COUNT, |row| if row % 64 < 48 { 1 } else { 2 });
+        let correct_output = write_chain_launch(folder.path(), FAULT_TRIP_COUNT, |row| if row % 64 < 48 { 1 } else { 2 });
         write_program_and_ptx(folder.path(), text);
         let message = check_hazards(text).err();
         match expected {
@@ -535,14 +535,14 @@ fn main() -> ExitCode {
         &[Need::Ptxas],
         "matmul/",
         tests![
-            mmas_of_every_kind_have_the_same_accumulator_in_as,
-            both_forms_are_correct_in_every_order,
+            tile_run_computes_expected_matmuls_from_as,
+            scheduled_matmuls_are_correct_in_every_execution,
             ptxas_accepts_the_ptx,
-            broken_programs_are_refused_and_their_faults_are_detected,
-            tmem_operands_computed_by_threads_are_multiplied_in_place,
-            a_broken_chain_is_refused_and_its_faults_are_detected,
+            hazard_checker_and_executors_detect_broken_matmuls,
+            mma_reads_tmem_operand_that_threads_computed,
+            hazard_checker_and_executors_detect_broken_chains,
             threads_scale_accumulator_rows_between_mmas,
-            accumulators_scaled_at_the_wrong_time_are_refused_and_detected,
+            hazard_checker_and_executors_detect_mistimed_scaling,
         ],
     );
     suite.functions("scales/", scales::TESTS);

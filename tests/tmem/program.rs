@@ -1,4 +1,5 @@
-//! MMAs in tensor memory, written as `.as` and `.sched`: any type, extents and orientation, for one warp role or several.
+//! Generates `.as` and `.sched` texts of matmuls whose MMAs use tensor memory (TMEM). Types, extents, operand orientations and the
+//! division of the work among warp roles are parameters.
 
 use core_dialect::tile::Elem;
 use numerics::Scalar;
@@ -7,40 +8,44 @@ use tileas::layout::Layout;
 use tileas::tensor_memory::{self, LaneAtom, TmemSlice};
 use tileas::{BufferInfo, Space, wgmma_atoms};
 
-/// The maximum trip count of the K loop: the arrays have data for this number of iterations.
+/// The maximum trip count of the K loop. The input arrays have elements for this number of iterations.
 pub(crate) const MAX_TRIP_COUNT: usize = 9;
-/// Stages of the operand pipeline.
+/// The number of stages of the operand pipeline.
 pub(crate) const DEPTH: u32 = 3;
 
-/// The layout of an operand in its buffer: whether it is transposed, and its contiguous dimension.
+/// The layout of an operand in its buffer: whether the buffer holds the transposed matrix, and the contiguous dimension (0 or 1).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operand {
     pub(crate) transposed: bool,
     pub(crate) inner: usize,
 }
 
-/// An operand that its buffer holds row by row.
+/// An operand in row-major order.
 pub(crate) const PLAIN: Operand = Operand { transposed: false, inner: 1 };
 
 /// A matmul whose MMAs use tensor memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matmul {
     pub(crate) target: &'static str,
+    /// The element type of both operands.
     pub(crate) elem: Scalar,
+    /// The element type of the accumulators.
     pub(crate) acc: Scalar,
+    /// The MMA instruction, in the notation of `.as`.
     pub(crate) atom: &'static str,
+    /// M, N and K of an MMA op.
     pub(crate) extents: [u32; 3],
     pub(crate) lhs: Operand,
     pub(crate) rhs: Operand,
     /// The left operand is in tensor memory.
     pub(crate) left_in_tensor: bool,
-    /// The lane atom that loads the accumulators.
+    /// The shape of the `tcgen05.ld` instruction that loads the accumulators, such as `32x32b`.
     pub(crate) lanes: &'static str,
     /// The number of accumulator columns of one load.
     pub(crate) chunk: u32,
-    /// Warps that load the accumulators.
+    /// The number of warps that load the accumulators.
     pub(crate) warps: u32,
-    /// The number of row tiles that a CTA computes one after the other. If there are several, two are in flight.
+    /// The number of row tiles that a CTA computes one after the other. If it exceeds 1, the accumulator pipeline has two stages.
     pub(crate) tiles: u32,
 }
 
@@ -48,19 +53,19 @@ pub(crate) struct Matmul {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// A `.as` file, which has no warp roles or pipelines.
-    Atoms,
+    As,
     /// A `.sched` file without warp roles: the whole CTA executes all ops in program order.
-    One,
+    SingleRole,
     /// A `.sched` file with warp roles: four warps load operands, one issues MMAs, the others store the accumulators.
-    Roles,
+    WarpRoles,
 }
 
-/// The distinct layouts of a program.
+/// The distinct layouts of a program, in the order of their numbers in the text form.
 #[derive(Default)]
-struct Layouts(Vec<Layout>);
+struct LayoutTable(Vec<Layout>);
 
-impl Layouts {
-    /// The number of a layout, which is added on first use.
+impl LayoutTable {
+    /// Returns the number of a layout. If the table lacks the layout, this function adds it.
     fn id(&mut self, layout: Layout) -> usize {
         let existing = self.0.iter().position(|known| *known == layout);
         existing.unwrap_or_else(|| {
@@ -78,10 +83,11 @@ struct Text {
 }
 
 impl Text {
+    /// Writes a line with location 0.
     fn line(&mut self, text: &str) {
         let _ = writeln!(self.body, "{}{text} @0", "  ".repeat(self.indent));
     }
-    /// Writes a line without location: it opens or closes a region, or separates two regions.
+    /// Writes a line that opens or closes a region, or separates two regions. These lines get no location from this function.
     fn region_line(&mut self, text: &str) {
         let _ = writeln!(self.body, "{}{text}", "  ".repeat(self.indent));
     }
@@ -92,17 +98,20 @@ impl Text {
         self.line(&format!("{name} = {text} : {ty}"));
         name
     }
-    /// Returns the name of a value that the caller emits.
+    /// Reserves and returns the name of a value whose op the caller emits.
     fn new_name(&mut self) -> String {
         self.next += 1;
         format!("%{}", self.next - 1)
     }
 }
 
-/// The names of the values that describe the current tile: its index, and the stage and phase of both pipelines.
-struct At {
+/// The names of the values of an iteration of the tile loop.
+struct TileIteration {
+    /// The tile index.
     tile: String,
+    /// The stage and phase of the operand pipeline.
     operands: [String; 2],
+    /// The stage and phase of the accumulator pipeline.
     accumulators: [String; 2],
 }
 
@@ -114,11 +123,13 @@ struct MatmulBuffers {
 }
 
 impl Matmul {
+    /// A description for failure messages.
     pub(crate) fn name(&self) -> String {
         let Matmul { elem, acc, extents: [m, n, k], .. } = self;
         format!("{elem} into {acc}, {m} x {n} x {k}, {:?} {:?} {}", self.lhs, self.rhs, self.lanes)
     }
 
+    /// The shapes and layouts of the buffers.
     fn buffers(&self) -> MatmulBuffers {
         let [m, n, k] = self.extents;
         let elem = Elem::Scalar(self.elem);
@@ -133,7 +144,7 @@ impl Matmul {
         MatmulBuffers { a, b: shared_buffer(shape(k, n, self.rhs), self.rhs), accumulators }
     }
 
-    /// The extents of the arrays.
+    /// The extents of the arrays A, B and C in global memory.
     pub(crate) fn array_extents(&self) -> [[usize; 2]; 3] {
         let [m, n, k] = self.extents.map(|extent| extent as usize);
         let depth = MAX_TRIP_COUNT * k;
@@ -146,23 +157,23 @@ impl Matmul {
         tensor_memory::lane_atom_named(self.lanes).expect("it is in the table")
     }
 
-    /// The program in a form.
+    /// The text of the program in a form.
     pub(crate) fn text(&self, form: Form) -> String {
         let shapes = self.buffers();
-        let mut layouts = Layouts::default();
+        let mut layouts = LayoutTable::default();
         let mut text = Text { body: String::new(), next: 4, indent: 1 };
         self.emit_views(&shapes, &mut text);
         match form {
-            Form::Atoms | Form::One => {
-                self.emit_mmas(form, &shapes, &mut layouts, &mut text);
+            Form::As | Form::SingleRole => {
+                self.emit_mma_role(form, &shapes, &mut layouts, &mut text);
                 self.emit_epilogue(form, &shapes, &mut layouts, &mut text);
                 text.line("return");
             }
-            Form::Roles => {
-                let parts: [&dyn Fn(&mut Layouts, &mut Text); 3] = [
+            Form::WarpRoles => {
+                let parts: [&dyn Fn(&mut LayoutTable, &mut Text); 3] = [
                     &|layouts, text| self.emit_epilogue(form, &shapes, layouts, text),
-                    &|layouts, text| self.emit_loads(&shapes, layouts, text),
-                    &|layouts, text| self.emit_mmas(form, &shapes, layouts, text),
+                    &|layouts, text| self.emit_load_role(&shapes, layouts, text),
+                    &|layouts, text| self.emit_mma_role(form, &shapes, layouts, text),
                 ];
                 for (warp_role, part) in parts.iter().enumerate() {
                     text.region_line(&format!("warp_role(role: {warp_role}) @0 {{"));
@@ -176,7 +187,7 @@ impl Matmul {
             }
         }
         let (format, attrs) = match form {
-            Form::Atoms => ("tileas 7 atoms", self.program_attrs(form, &shapes)),
+            Form::As => ("tileas 7 atoms", self.program_attrs(form, &shapes)),
             _ => ("sched 7 materialize", self.scheduled_attrs(form, &shapes)),
         };
         let mut out = format!("//!tile {format}\n//!tile target {}\n//!tile option opt-level=3\n", self.target);
@@ -189,9 +200,9 @@ impl Matmul {
         out + &text.body + "}\n"
     }
 
-    /// The attributes of a function that `.as` and `.sched` have.
+    /// The function attributes that both `.as` and `.sched` have: the number of warps, and the buffers.
     fn program_attrs(&self, form: Form, shapes: &MatmulBuffers) -> String {
-        let warps = if form == Form::Roles { self.warps + 5 } else { self.warps };
+        let warps = if form == Form::WarpRoles { self.warps + 5 } else { self.warps };
         let buffers = [&shapes.a, &shapes.b, &shapes.accumulators].map(|info| {
             let space = if info.space == Space::Tensor { ", space: tensor" } else { "" };
             let shape = info.shape.to_vec();
@@ -201,7 +212,7 @@ impl Matmul {
         format!("warps: {warps}, buffers: [{}]", buffers.join(", "))
     }
 
-    /// The attributes of a function that only `.sched` has: placements, pipelines, warp roles.
+    /// The function attributes of a `.sched` file: those of `.as`, and placements, pipelines and warp roles.
     fn scheduled_attrs(&self, form: Form, shapes: &MatmulBuffers) -> String {
         let accumulators = shapes.accumulators.columns();
         let acc_depth = self.accumulator_depth();
@@ -215,7 +226,7 @@ impl Matmul {
             format!("(offset: {a_offset}, depth: {DEPTH}), (offset: {b_offset}, depth: {DEPTH}), (offset: 0, depth: {acc_depth})");
         let warps = self.warps;
         let (warp_roles, [load, mma, store]) = match form {
-            Form::Roles => {
+            Form::WarpRoles => {
                 let (load_warp, mma_warp) = (warps, warps + 4);
                 let warp_roles = format!(
                     "warp_roles: [(name: \"compute\", first_warp: 0, warps: {warps}), (name: \"load\", first_warp: {load_warp}, warps: 4), (name: \"mma\", first_warp: {mma_warp}, warps: 1)], "
@@ -224,7 +235,7 @@ impl Matmul {
             }
             _ => (String::new(), [0; 3]),
         };
-        let load_threads = if form == Form::Roles { 128 } else { 32 * warps };
+        let load_threads = if form == Form::WarpRoles { 128 } else { 32 * warps };
         let acc_barriers = barriers + 8 * 2 * DEPTH;
         let pipelines = format!(
             "(buffers: [0, 1], depth: {DEPTH}, fill: threads, drain: mma, producer: {load}, consumers: [{mma}], full: {load_threads}, empty: 1, barriers: {barriers}), \
@@ -238,7 +249,7 @@ impl Matmul {
     }
 
     /// Emits the views and the constants 0, 1 and the depth of the pipeline. Checks that they have the names in `VIEWS` and
-    /// `NUMBERS`.
+    /// `CONSTANTS`.
     fn emit_views(&self, shapes: &MatmulBuffers, text: &mut Text) {
         let elems = [self.elem, self.elem, self.acc];
         let tile_shapes: [Vec<u32>; 3] = [shapes.a.shape.to_vec(), shapes.b.shape.to_vec(), vec![self.extents[0], self.chunk]];
@@ -251,27 +262,28 @@ impl Matmul {
             assert_eq!(name, VIEWS[i]);
         }
         for (i, number) in [0, 1, DEPTH].into_iter().enumerate() {
-            assert_eq!(text.emit_value(&format!("constant({number})"), "i32"), NUMBERS[i]);
+            assert_eq!(text.emit_value(&format!("constant({number})"), "i32"), CONSTANTS[i]);
         }
     }
 
+    /// The memref type of array `i`: A, B or C.
     fn memref_type(&self, i: usize) -> String {
         let ([rows, columns], elem) = (self.array_extents()[i], [self.elem, self.elem, self.acc][i]);
         format!("memref<{rows}x{columns}x{elem}, strides: [{columns}, 1], scope: {}>", i + 1)
     }
 
-    /// Stages of the accumulator pipeline.
+    /// The number of stages of the accumulator pipeline.
     fn accumulator_depth(&self) -> u32 {
         self.tiles.min(2)
     }
 
-    /// Emits a loop over the tiles if there are several. The loop carries the stage and phase of both pipelines. `body` returns the
-    /// next stage and phase of the operand pipeline.
-    fn emit_tile_loop(&self, text: &mut Text, body: impl FnOnce(&mut Text, &At) -> [String; 2]) {
-        let [zero, one, ..] = NUMBERS.map(String::from);
+    /// Emits a loop over the tiles, which carries the stage and phase of both pipelines. For a single tile, emits only the body.
+    /// `body` returns the next stage and phase of the operand pipeline.
+    fn emit_tile_loop(&self, text: &mut Text, body: impl FnOnce(&mut Text, &TileIteration) -> [String; 2]) {
+        let [zero, one, ..] = CONSTANTS.map(String::from);
         if self.tiles == 1 {
             let start = [zero.clone(), zero.clone()];
-            body(text, &At { tile: zero, operands: start.clone(), accumulators: start });
+            body(text, &TileIteration { tile: zero, operands: start.clone(), accumulators: start });
             return;
         }
         let tile_count = text.emit_value(&format!("constant({})", self.tiles), "i32");
@@ -283,9 +295,9 @@ impl Matmul {
         text.indent += 1;
         let [tile, stage, phase, other_stage, other_phase] = [0; 5].map(|_| text.new_name());
         text.region_line(&format!("({tile}: i32, {stage}: i32, {phase}: i32, {other_stage}: i32, {other_phase}: i32)"));
-        let at = At { tile, operands: [stage, phase], accumulators: [other_stage, other_phase] };
-        let [stage, phase] = body(text, &at);
-        let [other_stage, other_phase] = next_position(text, &at.accumulators, &two);
+        let iteration = TileIteration { tile, operands: [stage, phase], accumulators: [other_stage, other_phase] };
+        let [stage, phase] = body(text, &iteration);
+        let [other_stage, other_phase] = emit_next_position(text, &iteration.accumulators, &two);
         text.line(&format!("continue(values: [{stage}, {phase}, {other_stage}, {other_phase}])"));
         text.indent -= 1;
         text.region_line("}");
@@ -293,9 +305,15 @@ impl Matmul {
 
     /// Emits the K loop, which carries the stage and phase of the operand pipeline. Returns the stage and phase after
     /// the loop.
-    fn emit_step_loop(&self, form: Form, text: &mut Text, at: &At, body: impl FnOnce(&mut Text, &str, [&str; 2])) -> [String; 2] {
-        let [zero, one, depth] = NUMBERS;
-        if form == Form::Atoms {
+    fn emit_k_loop(
+        &self,
+        form: Form,
+        text: &mut Text,
+        iteration: &TileIteration,
+        body: impl FnOnce(&mut Text, &str, [&str; 2]),
+    ) -> [String; 2] {
+        let [zero, one, depth] = CONSTANTS;
+        if form == Form::As {
             let step = text.new_name();
             text.region_line(&format!("for(lower: {zero}, upper: %3, step: {one}) @0 {{"));
             text.indent += 1;
@@ -304,36 +322,36 @@ impl Matmul {
             text.line("continue");
             text.indent -= 1;
             text.region_line("}");
-            return at.operands.clone();
+            return iteration.operands.clone();
         }
         let [step, stage, phase, final_stage, final_phase] = [0; 5].map(|_| text.new_name());
-        let [initial_stage, initial_phase] = &at.operands;
+        let [initial_stage, initial_phase] = &iteration.operands;
         text.region_line(&format!(
             "{final_stage}, {final_phase} = for(lower: {zero}, upper: %3, step: {one}, init: [{initial_stage}, {initial_phase}]) : i32, i32 @0 {{"
         ));
         text.indent += 1;
         text.region_line(&format!("({step}: i32, {stage}: i32, {phase}: i32)"));
         body(text, &step, [&stage, &phase]);
-        let [stage, phase] = next_position(text, &[stage, phase], depth);
+        let [stage, phase] = emit_next_position(text, &[stage, phase], depth);
         text.line(&format!("continue(values: [{stage}, {phase}])"));
         text.indent -= 1;
         text.region_line("}");
         [final_stage, final_phase]
     }
 
-    /// Emits loads of the operands of a step, and their commit to the pipeline.
-    fn emit_load(
+    /// Emits the loads of both operands for one iteration of the K loop, their stores to the buffers, and the commit.
+    fn emit_operand_loads(
         &self,
         form: Form,
         shapes: &MatmulBuffers,
-        layouts: &mut Layouts,
+        layouts: &mut LayoutTable,
         text: &mut Text,
         [row, step]: [&str; 2],
         [stage, phase]: [&str; 2],
     ) {
-        let has_pipeline = form != Form::Atoms;
+        let has_pipeline = form != Form::As;
         let stage_field = if has_pipeline { format!(", stage: {stage}") } else { String::new() };
-        let warps = if form == Form::Roles { 4 } else { self.warps };
+        let warps = if form == Form::WarpRoles { 4 } else { self.warps };
         let mut tiles = Vec::new();
         for (i, (info, operand)) in [(&shapes.a, self.lhs), (&shapes.b, self.rhs)].into_iter().enumerate() {
             let (layout, vector) = self.load_layout(info, operand, warps);
@@ -341,7 +359,7 @@ impl Matmul {
             // K is the second dimension of the left operand and the first of the right operand. A transpose exchanges them.
             let step_dim = usize::from((i == 0) != operand.transposed);
             // Each tile has its own rows of the left operand; all tiles share the right operand.
-            let other_index = if i == 0 { row } else { NUMBERS[0] };
+            let other_index = if i == 0 { row } else { CONSTANTS[0] };
             let index = if step_dim == 1 { [other_index, step] } else { [step, other_index] };
             let ty = format!("tile<{}x{}x{}, #{id}>", info.shape[0], info.shape[1], self.elem);
             let tile = text.new_name();
@@ -369,13 +387,13 @@ impl Matmul {
         }
     }
 
-    /// The layout in which an operand is loaded, and log2 of its vector width.
+    /// The register layout of a loaded operand, and log2 of the number of elements of a vector load.
     fn load_layout(&self, info: &BufferInfo, operand: Operand, warps: u32) -> (Layout, u32) {
         let bits = info.shape.iter().map(|extent| extent.ilog2()).sum::<u32>();
         let vector = (16 / info.elem.bytes()).ilog2();
         if info.space == Space::Tensor {
             let atom = tensor_memory::lane_atom_named("32x32b").expect("it is in the table");
-            let part = TmemSlice::from_extents(&info.shape, &info.shape, 0).expect("it is all of it");
+            let part = TmemSlice::from_extents(&info.shape, &info.shape, 0).expect("the slice is the whole buffer");
             return (atom.layout(info, &part, warps.ilog2() as usize).expect("it fits"), vector);
         }
         let _ = operand;
@@ -383,49 +401,51 @@ impl Matmul {
         (Layout::blocked(&order, vector as usize, warps.ilog2() as usize), vector)
     }
 
-    fn emit_loads(&self, shapes: &MatmulBuffers, layouts: &mut Layouts, text: &mut Text) {
-        self.emit_tile_loop(text, |text, at| {
-            self.emit_step_loop(Form::Roles, text, at, |text, step, place| {
-                self.emit_load(Form::Roles, shapes, layouts, text, [&at.tile, step], place);
+    /// Emits the warp role that loads the operands of all iterations.
+    fn emit_load_role(&self, shapes: &MatmulBuffers, layouts: &mut LayoutTable, text: &mut Text) {
+        self.emit_tile_loop(text, |text, iteration| {
+            self.emit_k_loop(Form::WarpRoles, text, iteration, |text, step, place| {
+                self.emit_operand_loads(Form::WarpRoles, shapes, layouts, text, [&iteration.tile, step], place);
             })
         });
     }
 
-    /// The field by which an op selects a stage of the accumulators; empty if there is one stage.
-    fn accumulator_stage(&self, at: &At) -> String {
-        if self.accumulator_depth() > 1 { format!(", stage: {}", at.accumulators[0]) } else { String::new() }
+    /// The `stage` field of an op that uses the accumulators. The text is empty if the pipeline has one stage.
+    fn accumulator_stage(&self, iteration: &TileIteration) -> String {
+        if self.accumulator_depth() > 1 { format!(", stage: {}", iteration.accumulators[0]) } else { String::new() }
     }
 
-    fn emit_mmas(&self, form: Form, shapes: &MatmulBuffers, layouts: &mut Layouts, text: &mut Text) {
-        self.emit_tile_loop(text, |text, at| {
-            let accumulators = self.accumulator_stage(at);
-            if form != Form::Atoms {
-                text.line(&format!("pipeline_acquire(pipeline: 1{accumulators}, phase: {})", at.accumulators[1]));
+    /// Emits the K loop with its MMAs. Without warp roles, the loop also loads the operands.
+    fn emit_mma_role(&self, form: Form, shapes: &MatmulBuffers, layouts: &mut LayoutTable, text: &mut Text) {
+        self.emit_tile_loop(text, |text, iteration| {
+            let accumulators = self.accumulator_stage(iteration);
+            if form != Form::As {
+                text.line(&format!("pipeline_acquire(pipeline: 1{accumulators}, phase: {})", iteration.accumulators[1]));
             }
-            let next_operands = self.emit_step_loop(form, text, at, |text, step, [stage, phase]| {
-                if form != Form::Roles {
-                    self.emit_load(form, shapes, layouts, text, [&at.tile, step], [stage, phase]);
+            let next_operands = self.emit_k_loop(form, text, iteration, |text, step, [stage, phase]| {
+                if form != Form::WarpRoles {
+                    self.emit_operand_loads(form, shapes, layouts, text, [&iteration.tile, step], [stage, phase]);
                 }
-                let stage_field = if form != Form::Atoms { format!(", stage: {stage}") } else { String::new() };
-                if form != Form::Atoms {
+                let stage_field = if form != Form::As { format!(", stage: {stage}") } else { String::new() };
+                if form != Form::As {
                     text.line(&format!("pipeline_wait(pipeline: 0{stage_field}, phase: {phase})"));
                 }
                 self.emit_mma(text, step, &stage_field, &accumulators);
-                if form != Form::Atoms {
+                if form != Form::As {
                     text.line(&format!("pipeline_release(pipeline: 0{stage_field})"));
                 }
             });
-            if form != Form::Atoms {
+            if form != Form::As {
                 text.line(&format!("pipeline_commit(pipeline: 1{accumulators})"));
             }
             next_operands
         });
     }
 
-    /// Emits the MMA of a step. The first step starts from zero.
+    /// Emits the MMA of an iteration of the K loop. The MMA of the first iteration ignores the old accumulator (`zero_init`).
     fn emit_mma(&self, text: &mut Text, step: &str, stage: &str, accumulators: &str) {
         let kind = "int(predicate: equal, signedness: signed)";
-        let is_first_step = text.emit_value(&format!("compare(kind: {kind}, lhs: {step}, rhs: {})", NUMBERS[0]), "i1");
+        let is_first_step = text.emit_value(&format!("compare(kind: {kind}, lhs: {step}, rhs: {})", CONSTANTS[0]), "i1");
         let operand_text = |buffer: usize, operand: Operand| {
             let transposed = if operand.transposed { ", transposed: true" } else { "" };
             format!("memory(buffer: {buffer}{stage}{transposed})")
@@ -437,30 +457,37 @@ impl Matmul {
     }
 
     /// Emits stores of the accumulators of each tile, or of zeros if the K loop has no iterations.
-    fn emit_epilogue(&self, form: Form, shapes: &MatmulBuffers, layouts: &mut Layouts, text: &mut Text) {
-        self.emit_tile_loop(text, |text, at| {
-            let accumulators = self.accumulator_stage(at);
-            if form != Form::Atoms {
-                text.line(&format!("pipeline_wait(pipeline: 1{accumulators}, phase: {})", at.accumulators[1]));
+    fn emit_epilogue(&self, form: Form, shapes: &MatmulBuffers, layouts: &mut LayoutTable, text: &mut Text) {
+        self.emit_tile_loop(text, |text, iteration| {
+            let accumulators = self.accumulator_stage(iteration);
+            if form != Form::As {
+                text.line(&format!("pipeline_wait(pipeline: 1{accumulators}, phase: {})", iteration.accumulators[1]));
             }
             let kind = "int(predicate: less_than, signedness: signed)";
-            let has_iterations = text.emit_value(&format!("compare(kind: {kind}, lhs: {}, rhs: %3)", NUMBERS[0]), "i1");
+            let has_iterations = text.emit_value(&format!("compare(kind: {kind}, lhs: {}, rhs: %3)", CONSTANTS[0]), "i1");
             text.region_line(&format!("if(cond: {has_iterations}) @0 {{"));
-            self.emit_stores(shapes, layouts, text, &at.tile, Some(&accumulators));
+            self.emit_stores(shapes, layouts, text, &iteration.tile, Some(&accumulators));
             text.region_line("} {");
-            self.emit_stores(shapes, layouts, text, &at.tile, None);
+            self.emit_stores(shapes, layouts, text, &iteration.tile, None);
             text.region_line("}");
-            if form != Form::Atoms {
+            if form != Form::As {
                 text.line(&format!("pipeline_release(pipeline: 1{accumulators})"));
             }
-            at.operands.clone()
+            iteration.operands.clone()
         });
     }
 
     /// Emits stores of all columns of a tile: of the accumulators in a stage, or of zeros.
-    fn emit_stores(&self, shapes: &MatmulBuffers, layouts: &mut Layouts, text: &mut Text, tile: &str, accumulators: Option<&str>) {
+    fn emit_stores(
+        &self,
+        shapes: &MatmulBuffers,
+        layouts: &mut LayoutTable,
+        text: &mut Text,
+        tile: &str,
+        accumulators: Option<&str>,
+    ) {
         let [m, n, _] = self.extents;
-        let part = TmemSlice::from_extents(&shapes.accumulators.shape, &[m, self.chunk], 0).expect("there is this part");
+        let part = TmemSlice::from_extents(&shapes.accumulators.shape, &[m, self.chunk], 0).expect("the slice is in the buffer");
         let layout = self.lane_atom().layout(&shapes.accumulators, &part, self.warps.ilog2() as usize).expect("the atom fits");
         let ty = format!("tile<{m}x{}x{}, #{}>", self.chunk, self.acc, layouts.id(layout));
         let (lanes, view) = (self.lanes, VIEWS[2]);
@@ -481,9 +508,9 @@ impl Matmul {
     }
 }
 
-/// Emits the next stage and phase of a pipeline.
-fn next_position(text: &mut Text, [stage, phase]: &[String; 2], depth: &str) -> [String; 2] {
-    let [zero, one, _] = NUMBERS;
+/// Emits the computation of the next stage and phase of a pipeline with `depth` stages. Returns the names of both values.
+fn emit_next_position(text: &mut Text, [stage, phase]: &[String; 2], depth: &str) -> [String; 2] {
+    let [zero, one, _] = CONSTANTS;
     let next = text.emit_value(&format!("binary(kind: add_i(overflow: none), lhs: {stage}, rhs: {one})"), "i32");
     let kind = "int(predicate: equal, signedness: signed)";
     let wraps = text.emit_value(&format!("compare(kind: {kind}, lhs: {next}, rhs: {depth})"), "i1");
@@ -492,7 +519,7 @@ fn next_position(text: &mut Text, [stage, phase]: &[String; 2], depth: &str) -> 
     [next, text.emit_value(&format!("binary(kind: xor, lhs: {phase}, rhs: {phase_flip})"), "i32")]
 }
 
-/// The names of the views of A, B and the result.
+/// The names of the views of A, B and C. `emit_views` checks them.
 const VIEWS: [&str; 3] = ["%6", "%9", "%12"];
-/// The names of the constants 0, 1 and the depth of the operand pipeline.
-const NUMBERS: [&str; 3] = ["%13", "%14", "%15"];
+/// The names of the constants 0, 1 and the depth of the operand pipeline. `emit_views` checks them.
+const CONSTANTS: [&str; 3] = ["%13", "%14", "%15"];

@@ -1,7 +1,7 @@
-//! Block-scaled MMAs with scales in tensor memory, as the stages generate them: with several schedule seeds and both delivery
-//! modes, and with injected faults.
+//! Tests of block-scaled MMAs whose scales are in tensor memory. The stages compile the program `scales.aa`. Both executors run the
+//! output with several schedule seeds, with early and late delivery of asynchronous writes, and with injected faults.
 
-use crate::{BROKEN_TRIP_COUNT, TRIP_COUNTS, bytes_of, move_last_line, program::MAX_TRIP_COUNT, write_launch};
+use crate::{FAULT_TRIP_COUNT, TRIP_COUNTS, bytes_of, move_last_line, program::MAX_TRIP_COUNT, write_launch};
 use numerics::Scalar;
 use std::path::Path;
 use tests::scheduled::{
@@ -10,19 +10,19 @@ use tests::scheduled::{
 };
 use tests::{for_each, run, temporary_folder, tests};
 
-/// The program, as `.aa`.
+/// The `.aa` text of a matmul with block-scaled operands.
 const SCALED_PROGRAM: &str = include_str!("scales.aa");
 
 /// Rows of the accumulator.
 const ROWS: usize = 128;
 /// Columns of the accumulator.
 const COLUMNS: usize = 64;
-/// Elements along K of a step.
+/// The extent along K of one iteration, in elements.
 const DEPTH: usize = 64;
-/// Elements along K to which one scale applies.
-const BLOCK: usize = 32;
+/// The number of elements along K that share one scale.
+const SCALE_BLOCK: usize = 32;
 
-/// The `.sched` text of the program.
+/// Compiles the program for sm_100. Returns the `.sched` text.
 fn schedule_text() -> String {
     let folder = temporary_folder();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -32,23 +32,23 @@ fn schedule_text() -> String {
     String::from_utf8(text).expect("text is UTF-8")
 }
 
-/// The operands are small integers. Each block of a row or column has a scale of 1/2, 1, 2 or 4.
+/// An element of an operand before scaling: a small integer. `line` is a row of the left operand or a column of the right one.
 fn element(line: usize, k: usize) -> i64 {
-    (line * 5 + k * 3 + k / BLOCK) as i64 % 3 - 1
+    (line * 5 + k * 3 + k / SCALE_BLOCK) as i64 % 3 - 1
 }
-/// Selects the scale of a block: with this number `e`, the scale is `2^(e - 1)`.
-fn exponent(line: usize, block: usize) -> u32 {
+/// Returns a number `e` from 0 to 3. The scale of the block is `2^(e - 1)`: 1/2, 1, 2 or 4.
+fn scale_exponent(line: usize, block: usize) -> u32 {
     ((line * 7 + line / 32 + block * 3) % 4) as u32
 }
 
-/// Writes the launch for a trip count of the K loop. Returns the expected output.
+/// Writes the launch of the program with a trip count of the K loop. Returns the expected bytes of the result.
 fn write_scaled_launch(folder: &Path, trip_count: usize) -> Vec<u8> {
-    let (depth, blocks) = (DEPTH * MAX_TRIP_COUNT, DEPTH * MAX_TRIP_COUNT / BLOCK);
+    let (depth, blocks) = (DEPTH * MAX_TRIP_COUNT, DEPTH * MAX_TRIP_COUNT / SCALE_BLOCK);
     let operand_bytes = |lines: usize| -> Vec<u8> {
         (0..lines * depth).flat_map(|i| bytes_of(Scalar::F8E4M3FN, element(i / depth, i % depth))).collect()
     };
-    let scales_a: Vec<u8> = (0..ROWS * blocks).map(|i| 126 + exponent(i / blocks, i % blocks) as u8).collect();
-    let scales_b: Vec<u8> = (0..COLUMNS * blocks).map(|i| 126 + exponent(i % COLUMNS + 1, i / COLUMNS) as u8).collect();
+    let scales_a: Vec<u8> = (0..ROWS * blocks).map(|i| 126 + scale_exponent(i / blocks, i % blocks) as u8).collect();
+    let scales_b: Vec<u8> = (0..COLUMNS * blocks).map(|i| 126 + scale_exponent(i % COLUMNS + 1, i / COLUMNS) as u8).collect();
     let arrays = [
         ("a", operand_bytes(ROWS)),
         ("b", operand_bytes(COLUMNS)),
@@ -59,15 +59,15 @@ fn write_scaled_launch(folder: &Path, trip_count: usize) -> Vec<u8> {
     write_launch(folder, arrays, trip_count);
     let sum = |row: usize, column: usize| {
         let scaled_product = |k: usize| {
-            let both = exponent(row, k / BLOCK) + exponent(column + 1, k / BLOCK);
-            element(row, k) * element(column, k) << both
+            let exponent_sum = scale_exponent(row, k / SCALE_BLOCK) + scale_exponent(column + 1, k / SCALE_BLOCK);
+            element(row, k) * element(column, k) << exponent_sum
         };
         (0..trip_count * DEPTH).map(scaled_product).sum::<i64>() as f32 / 4.0
     };
     (0..ROWS * COLUMNS).flat_map(|i| sum(i / COLUMNS, i % COLUMNS).to_le_bytes()).collect()
 }
 
-fn scales_are_those_of_their_rows_columns_and_blocks() {
+fn block_scaled_matmul_is_correct_in_every_execution() {
     let text = schedule_text();
     check_hazards(&text).expect("the hazard checker accepts it");
     let folder = temporary_folder();
@@ -76,16 +76,16 @@ fn scales_are_those_of_their_rows_columns_and_blocks() {
         let expected = write_scaled_launch(folder.path(), trip_count);
         for (tool, options) in executions(3) {
             let output = execute_for_output(folder.path(), tool, file_of_tool(tool), &options).expect(tool);
-            assert!(output == expected, "{tool} {options:?} computes something else in {trip_count} iterations");
+            assert!(output == expected, "{tool} {options:?} has a wrong output after {trip_count} iterations");
         }
     }
     let path = |name: &str| folder.path().join(name).display().to_string();
     run("tile-link", &[&path("k.ptx"), "-o", &path("k.cubin")], b"").ok("tile-link");
 }
 
-/// Pipeline 1 has the scales of the left operand, pipeline 2 those of the right one. The waits for both come together, and one of
-/// them is enough, so the test removes both.
-fn scales_that_arrive_at_the_wrong_time_are_refused_and_detected() {
+/// Pipeline 1 contains the scales of the left operand, pipeline 2 the scales of the right operand. One wait orders exponent_sum
+/// copies, because the waits are adjacent. The test therefore removes the steps of exponent_sum pipelines together.
+fn hazard_checker_and_executors_detect_mistimed_scales() {
     let text = schedule_text();
     let without_both = |step: &str| {
         without_lines_starting_with(
@@ -114,13 +114,13 @@ fn scales_that_arrive_at_the_wrong_time_are_refused_and_detected() {
             return Err(format!("the hazard checker reports '{message}', not '{expected}'"));
         }
         let folder = temporary_folder();
-        let correct_output = write_scaled_launch(folder.path(), BROKEN_TRIP_COUNT);
+        let correct_output = write_scaled_launch(folder.path(), FAULT_TRIP_COUNT);
         write_program_and_ptx(folder.path(), text);
         check_both_detect(folder.path(), &correct_output, &message)
     });
 }
 
-fn wrong_scale_layouts_are_refused() {
+fn hazard_checker_refuses_wrong_scale_layouts() {
     let text = schedule_text();
     let scales = "lhs_scale: memory(buffer: 4";
     let cases = [
@@ -138,7 +138,7 @@ fn wrong_scale_layouts_are_refused() {
 }
 
 pub(crate) const TESTS: &[(&str, fn())] = tests![
-    scales_are_those_of_their_rows_columns_and_blocks,
-    scales_that_arrive_at_the_wrong_time_are_refused_and_detected,
-    wrong_scale_layouts_are_refused,
+    block_scaled_matmul_is_correct_in_every_execution,
+    hazard_checker_and_executors_detect_mistimed_scales,
+    hazard_checker_refuses_wrong_scale_layouts,
 ];

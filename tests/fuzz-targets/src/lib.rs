@@ -1,5 +1,5 @@
-//! Properties of any input: a reader returns a file or an error, a file reads back equal, and the stages compile every verified
-//! file or report it as unsupported. A target panics if a property is violated.
+//! Fuzz targets, which check properties of arbitrary inputs and panic if an input violates one. A reader must return a file or an
+//! error. A written file must read back equal. The stages must compile every verified file, or report it as unsupported.
 //!
 //! `fuzz/` passes the targets to libFuzzer, with the inputs of `corpus/NAME` and [`Target::seeds`] as the corpus. The test of this
 //! crate runs them on the same inputs and on edits of them ([`mutate`]).
@@ -11,12 +11,12 @@ mod stages;
 use mutate::Form;
 use std::path::{Path, PathBuf};
 
-/// A property of all inputs of one kind, with seed inputs.
+/// A fuzz target: a function that checks an input, with seed inputs for it.
 pub struct Target {
     pub name: &'static str,
     /// The form of the inputs, for [`mutate`].
     pub form: Form,
-    /// Seed files of the repository: folders, and the suffix of file names in them.
+    /// Files of the repository that serve as seeds: a folder or file, and the suffix of the file names.
     pub seeds: &'static [(&'static str, &'static str)],
     pub run: fn(&[u8]),
 }
@@ -42,7 +42,7 @@ pub const TARGETS: &[Target] = &[
     target("words", Form::Lines, &[], readers::check_response_file),
 ];
 
-/// Maximum size of an input. Larger inputs only cost time.
+/// The maximum size of a seed input, in bytes. Larger seeds are skipped, because they slow down fuzzing.
 pub const MAX_INPUT_BYTES: usize = 32 << 10;
 
 impl Target {
@@ -50,7 +50,7 @@ impl Target {
         TARGETS.iter().find(|target| target.name == name)
     }
 
-    /// The seed inputs, in the order of their paths.
+    /// The paths of the seed inputs and of the files in `corpus/NAME`, sorted.
     pub fn inputs(&self) -> Vec<PathBuf> {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         let corpus = (format!("tests/fuzz-targets/corpus/{}", self.name), "");

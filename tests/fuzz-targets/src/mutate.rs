@@ -1,4 +1,4 @@
-//! Edits that preserve most of an input's structure, which random changes of bytes would destroy.
+//! Random edits of inputs. Edits of text preserve most of its structure, which random changes of bytes would destroy.
 
 /// The form of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// The words of a line, each with its offset in bytes: names, numbers, and values and layouts with their sigils.
+/// The words of a line, each with its offset in bytes. A word is a name, a number, a value (`%x`) or a layout (`#0`).
 fn words_of(line: &str) -> Vec<(usize, &str)> {
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '%' | '#' | '.');
     let mut words = Vec::new();
@@ -46,7 +46,8 @@ fn words_of(line: &str) -> Vec<(usize, &str)> {
     words
 }
 
-/// A replacement for a word: a boundary number for a number, otherwise one of `words` that is similar.
+/// A replacement for a word. A number becomes a neighbouring or a boundary number. A name becomes another name of `words`; words
+/// that start with a sigil become a word with the same sigil.
 fn replacement_word(word: &str, words: &[&str], random: &mut Random) -> String {
     let first_letter = word.chars().next().unwrap_or(' ');
     if let Ok(number) = word.parse::<u64>() {
@@ -120,7 +121,7 @@ pub fn edit_text(text: &str, random: &mut Random) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Edits an input. Text is edited by its lines and words; bytes, and input that is not text, by a few changes of bytes.
+/// Edits an input. Text gets edits of lines and words (`edit_text`). Other inputs get changes of a few bytes (`edit_bytes`).
 pub fn mutate_input(form: Form, input: &[u8], seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed | 1);
     random.below(2);
@@ -130,7 +131,7 @@ pub fn mutate_input(form: Form, input: &[u8], seed: u64) -> Vec<u8> {
     }
 }
 
-/// Boundary values of counts, indices and lengths.
+/// Byte values at the boundaries of signed and unsigned ranges.
 const EDGES: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
 
 /// Flips, replaces, inserts or repeats a few bytes, or truncates the input.

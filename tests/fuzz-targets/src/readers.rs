@@ -1,4 +1,4 @@
-//! Readers of files without a following stage, and of programs in the forms of their authors.
+//! Fuzz targets for readers: Tile IR bytecode and text, PTX, cubins, and configuration files. No stage runs on these inputs.
 
 use common::launch::Launch;
 use std::path::Path;
@@ -63,7 +63,7 @@ pub(crate) fn check_pipeline(bytes: &[u8]) {
     let _ = tileiras::check_pipeline(utf8(bytes));
 }
 
-/// The contents of a response file.
+/// Checks that splitting a response file into arguments invents no bytes.
 pub(crate) fn check_response_file(bytes: &[u8]) {
     let words = common::cl::split_arguments(utf8(bytes));
     assert!(words.iter().map(String::len).sum::<usize>() <= bytes.len());

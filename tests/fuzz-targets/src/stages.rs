@@ -1,4 +1,4 @@
-//! Stage files: the round-trip properties of their readers and writers, and the stages that read them.
+//! Fuzz targets for stage files. They check round trips through the readers and writers, and run the stages on the files.
 
 use base::diag::Result;
 use base::envelope::{Form, LINE_PREFIX, MAGIC};

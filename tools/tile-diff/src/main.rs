@@ -41,7 +41,7 @@ fn main() -> std::process::ExitCode {
         }
         let producer = session.producer();
         let (before, after) = (file_text(&first, &producer)?, file_text(&second, &producer)?);
-        let colour = if session.output_path().is_none() { Colour::of_stdout() } else { Colour::No };
+        let colour = if session.output_path().is_none() { Colour::for_stdout() } else { Colour::No };
         session.write_bytes(common::difference(&before, &after, colour).as_bytes(), false)
     })
 }

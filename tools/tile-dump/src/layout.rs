@@ -32,7 +32,7 @@ pub(crate) fn draw(input: &Input, name: &str, to_terminal: bool) -> Result<Strin
         let known_ids: Vec<String> = layouts.iter().map(|(id, _)| id.to_string()).collect();
         return Err(Diagnostic::usage("DMP003", format!("there is no layout '{name}'; there are {}", known_ids.join(", "))));
     };
-    let colour = to_terminal && Colour::of_stdout() == Colour::Yes;
+    let colour = to_terminal && Colour::for_stdout() == Colour::Yes;
     let drawings: Vec<String> = uses
         .of_layout(*id)
         .iter()

@@ -426,7 +426,7 @@ impl Generator {
 
     /// Returns the program, with a launch that names its buffers and arguments.
     fn finish_program(self) -> Program {
-        let buffers = self.data.iter().map(|(name, _)| Buffer::of_file(name, &format!("{name}.in")));
+        let buffers = self.data.iter().map(|(name, _)| Buffer::from_file(name, &format!("{name}.in")));
         let launch = Launch {
             grid: ByTarget::All(Extents([self.grid as u32, 1, 1])),
             buffers: buffers.collect(),

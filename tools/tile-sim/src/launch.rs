@@ -7,7 +7,7 @@ use common::Session;
 use common::launch::Call;
 use simulator::hidden::{self, TensorMapSources};
 use simulator::program::Program;
-use simulator::{Delivery, ExecutionMode, Fault, Global, LaunchSizes, Machine, Options, Races, decode};
+use simulator::{Delivery, DeviceGlobalMemory, ExecutionMode, Fault, LaunchSizes, Machine, Options, Races, decode};
 
 /// Runs the kernel that the command line selects, and writes its outputs, its printed text and its statistics.
 pub(crate) fn run(
@@ -71,8 +71,8 @@ pub(crate) fn run(
 }
 
 /// Returns a global memory that contains the buffers of the launch and the variables of the module.
-fn global_memory(program: &Program, call: &Call) -> Global {
-    let mut global = Global::default();
+fn global_memory(program: &Program, call: &Call) -> DeviceGlobalMemory {
+    let mut global = DeviceGlobalMemory::default();
     for buffer in &call.launch.buffers {
         global.add(&buffer.name, buffer.address, buffer.contents.clone());
     }

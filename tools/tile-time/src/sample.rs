@@ -11,8 +11,8 @@ use perf_model::Machine;
 use simulator::hidden::{self, TensorMapSources};
 use simulator::program::{Op, Program};
 use simulator::{
-    Delivery, Event, ExecutionMode, Fault, Global, LaunchSizes, Machine as Executor, Options, Races, Record, Recording, WarpTrace,
-    decode,
+    Delivery, DeviceGlobalMemory, Event, ExecutionMode, Fault, LaunchSizes, Machine as Executor, Options, Races, Record, Recording,
+    WarpTrace, decode,
 };
 use std::collections::BTreeSet;
 
@@ -291,8 +291,8 @@ fn max_registers(module: &ptx::Module, entry: &str) -> u32 {
 }
 
 /// Returns the initial global memory: the buffers of the launch and the global variables of the program.
-fn global_memory(program: &Program, call: &Call) -> Global {
-    let mut global = Global::default();
+fn global_memory(program: &Program, call: &Call) -> DeviceGlobalMemory {
+    let mut global = DeviceGlobalMemory::default();
     for buffer in &call.launch.buffers {
         global.add(&buffer.name, buffer.address, buffer.contents.clone());
     }

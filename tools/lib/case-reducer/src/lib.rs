@@ -45,7 +45,8 @@ pub fn reduce(program: Program, is_interesting: &mut dyn FnMut(&Program) -> bool
     }
 }
 
-/// Replaces the best program by a candidate if the candidate is valid and still interesting. Returns whether it was replaced.
+/// Replaces the best program by a candidate if the candidate is valid and still interesting. Returns whether the
+/// function replaced the program.
 fn accept_if_interesting(best: &mut Program, candidate: Program, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
     let accepted = candidate.is_valid() && is_interesting(&candidate);
     if accepted {
@@ -94,7 +95,7 @@ return
 "#;
 
     #[test]
-    fn ops_functions_and_extents_that_the_predicate_ignores_are_reduced() {
+    fn reduction_removes_ops_functions_and_extents_that_the_predicate_ignores() {
         let mut debug = DebugInfo::default();
         let module = tileir::text::parse(PROGRAM, "test", 1, &mut debug).unwrap();
         let mut predicate_calls = 0;

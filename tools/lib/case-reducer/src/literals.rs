@@ -34,12 +34,13 @@ pub(crate) fn shrink_literals(best: &mut Program, is_interesting: &mut dyn FnMut
     }
 }
 
-/// Returns the value of a token that may be an extent, if it can be reduced.
+/// Returns the value of a token that may be an extent. `None` if the token is no number greater than 1.
 fn extent_of(token: &str) -> Option<u64> {
     token.parse().ok().filter(|number| *number > 1)
 }
 
-/// Replaces a token by another token in all places, if the changed program is still interesting. Returns whether it was replaced.
+/// Replaces a token by another token in all places, if the changed program is still interesting. Returns whether
+/// the function replaced the token.
 fn replace_token(best: &mut Program, from: &str, to: &str, is_interesting: &mut dyn FnMut(&Program) -> bool) -> bool {
     let text = tileir::text::print(&best.module, None);
     let mut changed_text = String::with_capacity(text.len());
@@ -62,23 +63,24 @@ fn replace_token(best: &mut Program, from: &str, to: &str, is_interesting: &mut 
 /// Returns the tokens of a text, each with its offset. `64x32xf32` has the tokens `64`, `32` and `f32`. Names that start with `%`
 /// or `@` are not tokens.
 fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut at = 0;
+    let mut offset = 0;
     let parts = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '%' && c != '@');
     let parts = parts.map(move |part| {
-        at += part.len();
-        (at - part.len(), part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+        offset += part.len();
+        (offset - part.len(), part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
     });
-    parts.filter(|(_, part)| !part.starts_with(['%', '@'])).flat_map(|(at, part)| shape_parts(at, part))
+    parts.filter(|(_, part)| !part.starts_with(['%', '@'])).flat_map(|(offset, part)| split_shape(offset, part))
 }
 
-/// Splits a shape such as `64x32xf32` into its parts. Any other token stays unchanged.
-fn shape_parts(at: usize, part: &str) -> Vec<(usize, &str)> {
-    if !part.starts_with(|c: char| c.is_ascii_digit()) {
-        return vec![(at, part)];
+/// Splits a shape such as `64x32xf32` into its extents and its element type, each with its offset in the text. Any other token
+/// stays unchanged.
+fn split_shape(token_offset: usize, token: &str) -> Vec<(usize, &str)> {
+    if !token.starts_with(|c: char| c.is_ascii_digit()) {
+        return vec![(token_offset, token)];
     }
     let mut parts_of_token = Vec::new();
-    let mut offset = at;
-    for part_of_token in part.split('x') {
+    let mut offset = token_offset;
+    for part_of_token in token.split('x') {
         parts_of_token.push((offset, part_of_token));
         offset += part_of_token.len() + 1;
     }

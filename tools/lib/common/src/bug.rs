@@ -105,7 +105,7 @@ fn write_ir_before(tool: &str, args: &[String], pass: &str, folder: &Path) {
     let _ = rerun.env(REPRODUCING, "1").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
-/// The arguments of the command line without the input and output files. Each option is joined to its value.
+/// Returns the arguments of the command line without the input and output files. Each option is joined to its value.
 fn options_without_files(input: &str) -> Vec<String> {
     let mut args: Vec<String> = Vec::new();
     let mut remaining_args = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned());

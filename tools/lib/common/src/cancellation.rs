@@ -15,7 +15,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// A control that ends the run at this time, or if this control is cancelled.
+    /// Returns a control that ends the run at this time, or if this control is cancelled.
     pub fn with_deadline(&self, deadline: Option<Instant>) -> Control {
         Control { cancelled: self.cancelled.clone(), deadline }
     }
@@ -23,7 +23,7 @@ impl Control {
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
-    /// Whether a run must end, because it was cancelled or its time is over.
+    /// Returns whether a run must end, because it was cancelled or its time is over.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }

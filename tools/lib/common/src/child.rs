@@ -15,8 +15,8 @@ use std::time::Duration;
 /// The maximum size of a captured output stream, in bytes.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// Makes the process of a command end when the thread that starts it ends, even if that thread is killed. With `memory`, limits the
-/// data segment of the process to that number of bytes.
+/// Makes the process of a command end when the thread that starts the process ends, even if the system kills this thread. With
+/// `memory`, limits the data segment of the process to that number of bytes.
 #[allow(unsafe_code, reason = "code between fork and exec must not allocate or lock; these are plain system calls")]
 pub fn end_with_parent(command: &mut Command, memory: Option<u64>) {
     let parent = getpid();
@@ -33,15 +33,15 @@ pub fn end_with_parent(command: &mut Command, memory: Option<u64>) {
     unsafe { command.pre_exec(prepare_child) };
 }
 
-/// Creates a command whose process ends when the thread that starts it ends.
+/// Creates a command whose process ends when the thread that starts the process ends.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     end_with_parent(&mut command, None);
     command
 }
 
-/// Reads a stream to its end and returns the first `MAX_OUTPUT_BYTES`, followed by a note with the number of omitted bytes. It
-/// reads the omitted bytes too, so that the child never blocks on a full Unix pipe.
+/// Reads a stream to its end and returns the first `MAX_OUTPUT_BYTES`, followed by a note with the number of omitted bytes. The
+/// function reads the omitted bytes too, so that the child never blocks on a full Unix pipe.
 pub fn read_bounded(mut source: impl Read) -> Vec<u8> {
     let mut captured = Vec::new();
     let _ = (&mut source).take(MAX_OUTPUT_BYTES).read_to_end(&mut captured);
@@ -125,7 +125,7 @@ impl MemoryFile {
         file.write_all(bytes)?;
         Ok(MemoryFile(file))
     }
-    /// The path with which a child process opens the file. The child inherits the file descriptor.
+    /// Returns the path with which a child process opens the file. The child inherits the file descriptor.
     pub fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }

@@ -20,7 +20,7 @@ extern "C" fn check_stdout() {
     STDOUT_WAS_CLOSED.store(!is_open, Ordering::Relaxed);
 }
 
-/// Whether standard output was closed when the process started.
+/// Returns whether standard output was closed when the process started.
 pub(crate) fn stdout_was_closed() -> bool {
     STDOUT_WAS_CLOSED.load(Ordering::Relaxed)
 }

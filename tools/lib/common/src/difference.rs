@@ -16,13 +16,13 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// The environment variable `NO_COLOR` disables colours, else `CLICOLOR_FORCE` enables them. Without either variable, a
-    /// terminal has colours.
-    pub fn of_stderr() -> Colour {
+    /// Returns whether to print colours to standard error. The environment variable `NO_COLOR` disables colours. Otherwise,
+    /// `CLICOLOR_FORCE` enables colours. Without either variable, a terminal has colours.
+    pub fn for_stderr() -> Colour {
         Colour::from_environment(std::io::stderr().is_terminal())
     }
-    /// Like [`Colour::of_stderr`], for standard output.
-    pub fn of_stdout() -> Colour {
+    /// Like [`Colour::for_stderr`], for standard output.
+    pub fn for_stdout() -> Colour {
         Colour::from_environment(std::io::stdout().is_terminal())
     }
     /// Decides by the environment variables and by whether the stream is a terminal.
@@ -32,7 +32,7 @@ impl Colour {
     }
 }
 
-/// The removed lines, prefixed with `-`, and the added lines, prefixed with `+`, with equal lines around them. Empty if the
+/// Returns the removed lines, prefixed with `-`, and the added lines, prefixed with `+`, with equal lines around them. Empty if the
 /// programs are equal except for value names.
 pub fn difference(before: &str, after: &str, colour: Colour) -> String {
     let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
@@ -61,7 +61,7 @@ pub fn difference(before: &str, after: &str, colour: Colour) -> String {
     out
 }
 
-/// The lines with each value name reduced to its letters.
+/// Returns the lines with each value name reduced to its letters.
 fn without_value_numbers(lines: &[&str]) -> Vec<String> {
     lines.iter().map(|line| split_at_value_names(line).iter().map(|(text, _)| format!("%{text}")).collect()).collect()
 }
@@ -82,8 +82,8 @@ fn split_at_value_names(line: &str) -> Vec<(&str, Option<&str>)> {
     pieces
 }
 
-/// All lines of both programs, each with its sign: space for a common line, `-` for a removed line, `+` for an added line. Lines
-/// are common if they are equal and their values match.
+/// Returns all lines of both programs, each with its sign: space for a common line, `-` for a removed line, `+` for an added line.
+/// Lines are common if they are equal and their values match.
 fn mark_lines<'a>(before: &[&'a str], after: &[&'a str], ops: &[DiffOp]) -> Vec<(char, &'a str)> {
     let mut after_value_of: HashMap<&str, &str> = HashMap::new();
     let mut out = Vec::new();

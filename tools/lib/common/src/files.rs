@@ -34,12 +34,12 @@ pub fn read_file(path: Option<&Path>) -> Result<Input> {
     Ok(Input { name, bytes: Arc::new(bytes), piped: false })
 }
 
-/// Reads to the end. Fails if there are more than [`base::codec::SIZE_LIMIT`] bytes. `name` is for messages.
+/// Reads all bytes of `source`. Returns an error if there are more than [`base::codec::SIZE_LIMIT`] bytes. `name` is for messages.
 fn read_limited(source: impl Read, name: &str) -> Result<Vec<u8>> {
     read_at_most(source, name, base::codec::SIZE_LIMIT as u64)
 }
 
-/// Reads to the end. Fails if there are more than `limit` bytes. `name` is for messages.
+/// Reads all bytes of `source`. Returns an error if there are more than `limit` bytes. `name` is for messages.
 pub fn read_at_most(source: impl Read, name: &str, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     source.take(limit + 1).read_to_end(&mut bytes).map_err(|error| io_error("read", name, &error))?;
@@ -49,18 +49,18 @@ pub fn read_at_most(source: impl Read, name: &str, limit: u64) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// Whether a path is a FIFO or a socket.
+/// Returns whether a path is a FIFO or a socket.
 fn is_pipe(path: &str) -> bool {
     use std::os::unix::fs::FileTypeExt;
     fs::metadata(path).is_ok_and(|data| data.file_type().is_fifo() || data.file_type().is_socket())
 }
 
-/// The error for a failed read or write of a file. `verb` is the failed action.
+/// Returns the error for a failed read or write of a file. `verb` is the failed action.
 fn io_error(verb: &str, name: &str, error: &io::Error) -> Box<Diagnostic> {
     Diagnostic::io("CLI003", format!("cannot {verb} {name}: {}", os_error_text(error)))
 }
 
-/// The system's message of an error, without the suffix `(os error 2)` that Rust adds.
+/// Returns the system's message of an error, without the suffix `(os error 2)` that Rust adds.
 pub fn os_error_text(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_string()
@@ -125,7 +125,7 @@ fn has_content(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     Ok(same_length && fs::read(path).is_ok_and(|old_bytes| old_bytes == bytes))
 }
 
-/// The path at the end of a chain of symbolic links. No file need exist at that path.
+/// Returns the path at the end of a chain of symbolic links. No file need exist at that path.
 fn resolve_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..40 {
@@ -159,7 +159,7 @@ impl TemporaryFile {
         Ok(TemporaryFile { file, name: Some(name) })
     }
 
-    /// Gives the file the name `target`. `exists`: there already is a file with that name.
+    /// Renames the file to `target`. `exists` states whether a file with that name already exists.
     fn move_to(mut self, target: &Path, exists: bool) -> io::Result<()> {
         let fd_path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         let link_as = |name: &Path| Ok(rustix::fs::linkat(CWD, &fd_path, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_bytes_keep_the_file_and_other_bytes_replace_it() {
+    fn a_write_replaces_the_file_only_if_the_bytes_differ() {
         let dir = folder("equal");
         let path = dir.join("a");
         write_file(Some(&path), b"one").unwrap();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_through_a_symbolic_link_keeps_the_link() {
+    fn a_write_to_a_symbolic_link_replaces_the_target_of_the_link() {
         let dir = folder("link");
         let link = dir.join("link");
         symlink("target", &link).unwrap();

@@ -62,7 +62,7 @@ pub enum Switch {
 }
 
 impl Switch {
-    /// The value of the command-line option that requests this decision: `on` or `off`.
+    /// Returns the value of the command-line option that requests this decision: `on` or `off`.
     pub fn name(self) -> &'static str {
         match self {
             Switch::On => "on",
@@ -82,7 +82,7 @@ pub struct Planned {
     pub competitors: Vec<String>,
 }
 
-/// The plans of all functions, from the header of a file. `None` if the planner of `tile-lower-as` has not run.
+/// Returns the plans of all functions, from the header of a file. `None` if the planner of `tile-lower-as` has not run.
 pub fn recorded_plans(envelope: &Envelope) -> Result<Option<Vec<Planned>>> {
     let wrong = |why: &str| Diagnostic::invalid("OPT004", format!("invalid option '{OPTION}' in the file: {why}"));
     let Some(text) = envelope.options.get(OPTION) else { return Ok(None) };
@@ -98,7 +98,7 @@ pub fn recorded_plans(envelope: &Envelope) -> Result<Option<Vec<Planned>>> {
     Ok(Some(plans))
 }
 
-/// The recorded plan of a function. If the file records no plan for the function, every decision is `None`.
+/// Returns the recorded plan of a function. If the file records no plan for the function, every decision is `None`.
 pub fn plan_of_function(envelope: &Envelope, function: &str) -> Result<KernelPlan> {
     let plans = recorded_plans(envelope)?.unwrap_or_default();
     Ok(plans.into_iter().find(|planned| planned.function == function).map(|planned| planned.plan).unwrap_or_default())
@@ -109,22 +109,22 @@ pub fn record(plans: &[Planned], envelope: &mut Envelope) -> Result<()> {
     envelope.options.set(OPTION, &to_text(plans))
 }
 
-/// The value of `--prefetch` for a function: the option's value if it was given, else the value in the plan.
+/// Returns the value of `--prefetch` for a function: the option's value if it was given, else the value in the plan.
 pub fn prefetch<'a>(envelope: &'a Envelope, function: &str) -> Result<Option<&'a str>> {
     option_or_plan(envelope, "prefetch", plan_of_function(envelope, function)?.prefetch)
 }
 
-/// The value of `--split-m` for a function: the option's value if it was given, else the value in the plan.
+/// Returns the value of `--split-m` for a function: the option's value if it was given, else the value in the plan.
 pub fn split_m<'a>(envelope: &'a Envelope, function: &str) -> Result<Option<&'a str>> {
     option_or_plan(envelope, "split-m", plan_of_function(envelope, function)?.split_m)
 }
 
-/// The value of `--tma` for a function: the option's value if it was given, else the value in the plan.
+/// Returns the value of `--tma` for a function: the option's value if it was given, else the value in the plan.
 pub fn tma<'a>(envelope: &'a Envelope, function: &str) -> Result<Option<&'a str>> {
     option_or_plan(envelope, "tma", plan_of_function(envelope, function)?.tma)
 }
 
-/// The value of an option if it was given, else the planned value.
+/// Returns the value of an option if it was given, else the planned value.
 fn option_or_plan<'a>(envelope: &'a Envelope, option: &str, planned: Option<Switch>) -> Result<Option<&'a str>> {
     Ok(envelope.options.get(option).or(planned.map(Switch::name)))
 }

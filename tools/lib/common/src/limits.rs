@@ -1,6 +1,6 @@
 //! Memory and time limits of a tool. The thread that started the work polls both limits. If a limit is exceeded, this thread
-//! reports it and ends the process, which ends the child processes too. Output files have no name until they are complete, so no
-//! partial file remains.
+//! reports the limit and ends the process, which ends the child processes too. Output files have no name until they are complete,
+//! so no partial file remains.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -22,19 +22,19 @@ pub const DEFAULT_TIME_SECONDS: u64 = 1800;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl Limits {
-    /// The time limit; `None` if there is none.
+    /// Returns the time limit; `None` if there is none.
     fn time_limit(&self) -> Option<Duration> {
         Some(self.max_time.unwrap_or(DEFAULT_TIME_SECONDS)).filter(|seconds| *seconds > 0).map(Duration::from_secs)
     }
 
-    /// The memory limit in bytes; `None` if there is none, or if the size of the machine's memory is unknown.
+    /// Returns the memory limit in bytes; `None` if there is none, or if the size of the machine's memory is unknown.
     pub fn memory_bytes(&self) -> Option<u64> {
         let requested = self.max_memory.map(|mebibytes| mebibytes.saturating_mul(1 << 20));
         requested.or_else(|| Some(available_memory_bytes()? / 4 * 3)).filter(|bytes| *bytes > 0)
     }
 
-    /// Waits for the result that another thread sends. Fails with the reason if a limit is exceeded first, or if that thread ends
-    /// without a result.
+    /// Waits for the result that another thread sends. Returns the reason as an error if a limit is exceeded first, or if the
+    /// other thread ends without a result.
     pub(crate) fn wait<T>(self, result: &Receiver<T>) -> Result<T, String> {
         let mut watch = Watch::new(self);
         loop {
@@ -82,24 +82,24 @@ impl Watch {
         Watch { limits, start: Instant::now(), memory_bytes: None }
     }
 
-    /// Checks the limits. Returns the message of an exceeded limit, if there is one.
+    /// Checks the limits. Returns the message of an exceeded limit. `None` if no limit is exceeded.
     fn exceeded(&mut self) -> Option<String> {
         if let Some(limit) = self.limits.time_limit().filter(|limit| self.start.elapsed() > *limit) {
             return Some(format!("exceeded the time limit of {} s (--max-time)", limit.as_secs()));
         }
         let limit = (*self.memory_bytes.get_or_insert_with(|| self.limits.memory_bytes()))?;
-        let is_over = resident_bytes().is_some_and(|bytes| bytes > limit);
-        is_over.then(|| format!("exceeded the memory limit of {} MiB (--max-memory)", limit >> 20))
+        let exceeds_limit = resident_bytes().is_some_and(|bytes| bytes > limit);
+        exceeds_limit.then(|| format!("exceeded the memory limit of {} MiB (--max-memory)", limit >> 20))
     }
 }
 
-/// The resident memory of this process in bytes.
+/// Returns the resident memory of this process in bytes.
 fn resident_bytes() -> Option<u64> {
     let page_counts = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(page_counts.split(' ').nth(1)?.parse::<u64>().ok()? * rustix::param::page_size() as u64)
 }
 
-/// The size of the machine's memory in bytes, or the limit of the control group if that is lower.
+/// Returns the size of the machine's memory in bytes, or the limit of the control group if that is lower.
 fn available_memory_bytes() -> Option<u64> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kibibytes = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().trim_end_matches(" kB");

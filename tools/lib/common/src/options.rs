@@ -136,28 +136,33 @@ fn parse_ptxas_options(text: &str) -> Result<String, String> {
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
+/// Parses the value of `--warps`.
 fn parse_warps(text: &str) -> Result<u32, String> {
     let warps = text.parse().ok().filter(|warps: &u32| warps.is_power_of_two() && *warps <= 32);
     warps.ok_or_else(|| "a CTA has 1, 2, 4, 8, 16 or 32 warps".into())
 }
 
+/// Parses the value of `--cluster`.
 fn parse_cluster(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|ctas| [1, 2, 4].contains(ctas)).ok_or_else(|| "a cluster has 1, 2 or 4 CTAs".into())
 }
 
+/// Parses the value of `--occupancy`.
 fn parse_occupancy(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|ctas| (1..=32).contains(ctas)).ok_or_else(|| "an SM has 1 to 32 CTAs".into())
 }
 
+/// Parses the value of `--stages`.
 fn parse_stages(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|stages| (1..=8).contains(stages)).ok_or_else(|| "a loop has 1 to 8 stages".into())
 }
 
-/// The error of a tool that needs a target and has none.
+/// Returns the error of a tool that needs a target and has none.
 pub fn no_target() -> Box<Diagnostic> {
     Diagnostic::usage("OPT002", format!("no target: pass --gpu-name=TARGET; the targets are {}", Target::names()))
 }
 
+/// Parses the value of `--gpu-name`.
 fn parse_target(name: &str) -> Result<Target, String> {
     Target::parse(name).ok_or_else(|| format!("the targets are {}", Target::names()))
 }
@@ -193,7 +198,7 @@ impl GpuName {
             }
         }
     }
-    /// Records the target and returns it. Fails if there is none.
+    /// Records the target and returns it. Returns an error if there is none.
     pub fn record_needed(&self, envelope: &mut Envelope) -> Result<Target> {
         self.record(envelope)?;
         envelope.target.ok_or_else(no_target)
@@ -212,7 +217,7 @@ impl Lowering {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
         self.given_options().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
     }
-    /// The equivalent command-line arguments.
+    /// Returns the equivalent command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
         self.given_options().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
     }
@@ -241,7 +246,7 @@ impl Scheduling {
     pub fn record(&self, envelope: &mut Envelope) -> Result<()> {
         self.given_options().into_iter().try_for_each(|(name, value)| envelope.options.set(name, &value))
     }
-    /// The equivalent command-line arguments.
+    /// Returns the equivalent command-line arguments.
     pub fn to_args(&self) -> Vec<String> {
         self.given_options().into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
     }
@@ -271,12 +276,13 @@ impl Host {
     }
 }
 
-/// Records an option that has a value. Fails if an earlier stage recorded another value.
+/// Records an option that has a value. Returns an error if an earlier stage recorded another value.
 fn record_option(envelope: &mut Envelope, name: &str, value: Option<&str>) -> Result<()> {
     value.map_or(Ok(()), |value| envelope.options.set(name, value))
 }
 
-/// Parses a number that the file records. `parse` checks it again, because a user may have edited the file.
+/// Parses a number that the file records. `parse` checks the number again, because a user may have edited the file. `None` if the
+/// file does not record the option.
 fn read_number(envelope: &Envelope, name: &str, parse: fn(&str) -> Result<u32, String>) -> Result<Option<u32>> {
     let invalid_option = |why| Diagnostic::invalid("OPT004", format!("invalid option '{name}' in the file: {why}"));
     envelope.options.get(name).map(|text| parse(text).map_err(invalid_option)).transpose()

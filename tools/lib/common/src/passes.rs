@@ -37,7 +37,7 @@ pub const fn pass_names<S, const N: usize>(
 
 /// A state that passes transform.
 pub trait Show {
-    /// The text of the state, for `--print-after` and `--print-changed`.
+    /// Returns the text of the state, for `--print-after` and `--print-changed`.
     fn show(&self) -> String;
     /// Verifies the state, after every pass in debug builds.
     fn check(&self) -> Result<()>;
@@ -89,7 +89,7 @@ impl Session {
         let tool = self.about.name;
         let text = match &self.previous_ir {
             None => format!("// {tool}: {} lines after {name}\n", result.lines().count()),
-            Some(before) => match difference(before, result, Colour::of_stderr()) {
+            Some(before) => match difference(before, result, Colour::for_stderr()) {
                 changes if changes.is_empty() => format!("// {tool}: no changes in {name}\n"),
                 changes => format!("// {tool}: changes in {name}\n{changes}"),
             },

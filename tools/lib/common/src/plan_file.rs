@@ -65,7 +65,7 @@ impl PlanFile {
         }
     }
 
-    /// The entry of a kernel and target.
+    /// Returns the entry of a kernel and target.
     pub fn find(&self, kernel: &str, target: &str) -> Option<&TunedKernel> {
         self.plans.iter().find(|plan| plan.kernel == kernel && plan.target == target)
     }
@@ -78,7 +78,7 @@ impl PlanFile {
         }
     }
 
-    /// The content as text. Each entry is one line.
+    /// Returns the content as text. Each entry is one line.
     pub fn to_text(&self) -> String {
         let line = |plan| serde_json::to_string(plan).expect("strings and numbers");
         let lines: Vec<String> = self.plans.iter().map(line).collect();
@@ -86,12 +86,12 @@ impl PlanFile {
     }
 }
 
-/// The digest by which plan files name a kernel.
+/// Returns the digest by which plan files name a kernel.
 pub fn kernel_digest(bytecode: &[u8]) -> String {
     blake3::hash(bytecode).to_hex()[..16].to_string()
 }
 
-/// The name and the value of an option that overrides a decision: of `--warps=8`, `warps` and `8`.
+/// Returns the name and the value of an option that overrides a decision: of `--warps=8`, `warps` and `8`.
 pub fn decision(option: &str) -> Option<(&'static str, &str)> {
     let (name, value) = option.strip_prefix("--")?.split_once('=')?;
     Some((DECISION_OPTIONS.iter().find(|known| **known == name)?, value))

@@ -24,10 +24,10 @@ impl Reporter {
         write_stderr(&self.text(diagnostic));
     }
 
-    /// The text of a diagnostic in this format.
+    /// Returns the text of a diagnostic in this format.
     pub(crate) fn text(&self, diagnostic: &Diagnostic) -> String {
         let style = match self.0 {
-            ErrorFormat::Human if Colour::of_stderr() == Colour::Yes => Style::Terminal,
+            ErrorFormat::Human if Colour::for_stderr() == Colour::Yes => Style::Terminal,
             ErrorFormat::Human => Style::Human,
             ErrorFormat::Json => Style::Json,
             ErrorFormat::Reference => Style::Reference,

@@ -21,7 +21,7 @@ pub(crate) fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(|error| error.into_inner())
 }
 
-/// The name of the running step.
+/// Returns the name of the running step.
 pub(crate) fn running_step() -> Option<&'static str> {
     running().step
 }

@@ -116,35 +116,35 @@ impl Session {
         }
     }
 
-    /// The name and version of the tool, for the `producer` of envelopes.
+    /// Returns the name and version of the tool, for the `producer` of envelopes.
     pub fn producer(&self) -> String {
         format!("{} {}", self.about.name, env!("CARGO_PKG_VERSION"))
     }
-    /// Whether `--verbose` is given.
+    /// Returns whether `--verbose` is given.
     pub fn verbose(&self) -> bool {
         self.options.verbose
     }
-    /// The memory and time limits of the tool and of its child processes.
+    /// Returns the memory and time limits of the tool and of its child processes.
     pub fn limits(&self) -> Limits {
         self.options.limits
     }
-    /// Whether `--verify-only` is given: the tool verifies the input and writes no output.
+    /// Returns whether `--verify-only` is given: the tool verifies the input and writes no output.
     pub fn verify_only(&self) -> bool {
         self.options.verify_only
     }
-    /// Whether the pass that `--stop-after` names has run. The tool then only writes the output.
+    /// Returns whether the pass that `--stop-after` names has run. If so, the tool only writes the output.
     pub fn stopped(&self) -> bool {
         self.stopped
     }
-    /// The value of `--format`.
+    /// Returns the value of `--format`. `None` without the option.
     pub fn format(&self) -> Option<Format> {
         self.output_options.as_ref().and_then(|output| output.format)
     }
-    /// The output file of `-o`; `None` is standard output.
+    /// Returns the output file of `-o`. `None` means standard output.
     pub fn output_path(&self) -> Option<&PathBuf> {
         self.output_options.as_ref().and_then(|output| output.output.as_ref()).filter(|path| path.as_os_str() != "-")
     }
-    /// The control with which another thread can end the run. `None` if the tool runs in a process of its own.
+    /// Returns the control with which another thread can end the run. `None` if the tool runs in a process of its own.
     pub fn control(&self) -> Option<&Control> {
         self.streams.as_ref().map(|streams| &*streams.control)
     }
@@ -233,8 +233,8 @@ impl Session {
         self.timed("write", |_| write_file(path.as_deref(), bytes))
     }
 
-    /// Runs a step and records its time. If the step panics, the report of the internal error names it. A step can contain other
-    /// steps.
+    /// Runs a step and records its time. If the step panics, the report of the internal error names the step. A step can contain
+    /// other steps.
     pub fn timed<T>(&mut self, name: &'static str, step: impl FnOnce(&mut Session) -> T) -> T {
         if let Some(control) = self.control() {
             stop_if_cancelled(control);
@@ -256,7 +256,7 @@ impl Session {
         result
     }
 
-    /// Whether `--print-after` names the pass, or is `all`.
+    /// Returns whether `--print-after` names the pass, or is `all`.
     pub(crate) fn prints_after(&self, name: &str) -> bool {
         self.output_options
             .as_ref()
@@ -267,7 +267,7 @@ impl Session {
         self.stopped |= self.output_options.as_ref().is_some_and(|output| output.stop_after.as_deref() == Some(name));
     }
 
-    /// Whether `--print-changed` is given.
+    /// Returns whether `--print-changed` is given.
     pub(crate) fn prints_changed(&self) -> bool {
         self.output_options.as_ref().is_some_and(|output| output.print_changed)
     }
@@ -277,7 +277,7 @@ impl Session {
     pub(crate) fn check_options(&self) -> Result<()> {
         let Some(output) = &self.output_options else { return Ok(()) };
         let (writes_stage_files, has_passes) = (self.about.writes_stage_files, !self.about.passes.is_empty());
-        // Option, whether it is given, whether it has an effect, reason if it has none.
+        // For each option: its name, whether it is given, whether it has an effect, and the reason if it has none.
         let options = [
             (
                 "--format",
@@ -323,8 +323,8 @@ impl Session {
 }
 
 impl Input {
-    /// Fails if a Unix pipe delivered nothing, or fewer bytes than the header states. The error ends the run without a message,
-    /// because the earlier stage that writes this Unix pipe has reported its own error.
+    /// Returns an error if a Unix pipe delivered nothing, or fewer bytes than the header states. The error ends the run without a
+    /// message, because the earlier stage that writes this Unix pipe has reported its own error.
     pub fn reject_truncated(&self) -> Result<()> {
         if self.piped && envelope::is_truncated(&self.bytes) {
             return Err(silent_error());
@@ -336,7 +336,7 @@ impl Input {
 /// The code of the diagnostic that ends a run without a message.
 const SILENT_CODE: &str = "CLI000";
 
-/// The error that ends a run without a message, because an earlier stage has reported the reason.
+/// Returns the error that ends a run without a message, because an earlier stage has reported the reason.
 fn silent_error() -> Box<Diagnostic> {
     Diagnostic::io(SILENT_CODE, "an earlier stage failed")
 }

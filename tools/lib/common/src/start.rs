@@ -77,8 +77,8 @@ fn start<L: Parser, E: Send + 'static>(
     }))
 }
 
-/// The command-line definition for `clap`. It hides options that have no effect on this tool; [`Session::check_options`] rejects
-/// them.
+/// Returns the command-line definition for `clap`. It hides options that have no effect on this tool; [`Session::check_options`]
+/// rejects them.
 pub(crate) fn clap_command<L: Parser>(about: &About) -> clap::Command {
     let command =
         L::command().name(about.name).version(env!("CARGO_PKG_VERSION")).about(about.summary).after_help(after_help(about));
@@ -178,7 +178,7 @@ fn run_catching_panics<E>(mut session: Session, extra: &E, run: fn(&mut Session,
     }
 }
 
-/// The text after the options in `--help`.
+/// Returns the text after the options in `--help`.
 fn after_help(about: &About) -> String {
     let width = about.examples.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
     let examples: String =

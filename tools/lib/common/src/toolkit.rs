@@ -78,8 +78,8 @@ fn find_component(name: &str, relative_path: &str, path_from_bin: impl Fn(&Path)
 /// How to install a toolkit, as a note of error messages.
 pub const HOW_TO_INSTALL: &str = "install a CUDA toolkit, or run `pip install nvidia-cuda-nvcc nvidia-nvvm` next to the wheel; in a source tree, run scripts/setup";
 
-/// The roots of the toolkits that NVIDIA's packages install in a Python environment, newest first. `executable` is in the `bin`
-/// folder of the environment.
+/// Returns the roots of the toolkits that NVIDIA's packages install in a Python environment, newest first. `executable` is in the
+/// `bin` folder of the environment.
 fn packaged_toolkit_roots(executable: &Path) -> impl Iterator<Item = PathBuf> {
     // The entries whose names have a prefix, in descending order of their names.
     let entries_with_prefix = |folder: PathBuf, prefix: &str| -> Vec<PathBuf> {

@@ -24,7 +24,7 @@ pub enum Resource {
     /// The units for special functions, such as `ex2` and reciprocals.
     Special,
     /// The load/store unit, which shared and global memory accesses use.
-    Shared,
+    LoadStore,
     /// Tensor cores.
     Tensor,
     /// The TMA unit, which works on one request at a time.
@@ -41,7 +41,7 @@ impl Resource {
         Resource::MultiplyAdd,
         Resource::Integer,
         Resource::Special,
-        Resource::Shared,
+        Resource::LoadStore,
         Resource::Tensor,
         Resource::Tma,
         Resource::L2,
@@ -55,7 +55,7 @@ impl Resource {
             Resource::MultiplyAdd => "multiply-add",
             Resource::Integer => "integer",
             Resource::Special => "special functions",
-            Resource::Shared => "shared memory",
+            Resource::LoadStore => "shared memory",
             Resource::Tensor => "tensor cores",
             Resource::Tma => "TMA unit",
             Resource::L2 => "L2 cache",
@@ -76,7 +76,7 @@ impl Demand {
     /// Returns the demand of an access that occupies only the load/store unit.
     pub(crate) fn load_store_demand(cycles: f64) -> Demand {
         let mut demand = Demand::default();
-        demand.add(Resource::Shared, cycles);
+        demand.add(Resource::LoadStore, cycles);
         demand
     }
     /// Returns the demand of `factor` executions.
@@ -122,7 +122,7 @@ const MAX_ROW_BYTES: f64 = 128.0;
 /// Assumed number of address and mask instructions for each vector that a thread loads or stores.
 const ADDRESS_INSTRUCTIONS: f64 = 3.0;
 
-/// Computes the costs of a function's ops.
+/// Computes the costs of a function's ops with the throughput and latency numbers of `machine`.
 pub(crate) struct Costs<'a> {
     pub(crate) module: &'a Module,
     pub(crate) function: &'a Function,
@@ -159,8 +159,8 @@ impl Costs<'_> {
     fn issue_cycles(&self, count: f64) -> f64 {
         count * f64::from(self.function.attrs.warps) / SUB_PARTITIONS
     }
-    /// Returns the cycles that a CTA alone on the SM needs for work that occupies the whole SM for `sm_cycles`. If the CTA has
-    /// fewer warps than the SM has sub-partitions, some sub-partitions are idle.
+    /// Returns the cycles that a CTA alone on the SM needs for work that occupies the whole SM for `sm_cycles`. Reason: if the
+    /// CTA has fewer warps than the SM has sub-partitions, some sub-partitions are idle.
     fn alone_cycles(&self, sm_cycles: f64) -> f64 {
         sm_cycles * (SUB_PARTITIONS / f64::from(self.function.attrs.warps)).max(1.0)
     }
@@ -175,8 +175,8 @@ impl Costs<'_> {
         Cost { demand, issue, latency, ..Cost::default() }
     }
 
-    /// Returns the number of registers of a thread for a tile. If `packed`, narrow elements share 32-bit registers. Otherwise each
-    /// element has a register.
+    /// Returns the number of registers that a tile occupies in each thread. Other values occupy none. If `packed`, narrow elements
+    /// share 32-bit registers. Otherwise each element has a register.
     fn registers_of(&self, value: Value, packed: bool) -> f64 {
         match self.function.body.ty(value) {
             Type::Tile { elem, layout, .. } => {
@@ -187,7 +187,7 @@ impl Costs<'_> {
         }
     }
 
-    /// Returns the size of a tile in bytes, and 0 for other values.
+    /// Returns the size of a tile in bytes. Returns 0 for a value that is not a tile.
     fn tile_bytes(&self, value: Value) -> f64 {
         let ty = self.function.body.ty(value);
         ty.elem().map_or(0.0, |elem| element_count(ty.shape()) as f64 * f64::from(elem.bits()) / 8.0)
@@ -247,14 +247,14 @@ impl Costs<'_> {
                     0.0,
                 );
                 self.add_global_read(&mut cost.demand, *buffer);
-                cost.demand.add(Resource::Shared, bytes / machine.shared.bytes);
+                cost.demand.add(Resource::LoadStore, bytes / machine.shared.bytes);
                 cost
             }
             Op::TmaLoad { buffer, .. } => {
                 let bytes = f64::from(self.function.attrs.buffers[*buffer].bytes());
                 let mut demand = Demand::default();
                 self.add_global_read(&mut demand, *buffer);
-                demand.add(Resource::Shared, bytes / machine.shared.bytes);
+                demand.add(Resource::LoadStore, bytes / machine.shared.bytes);
                 demand.add(Resource::Tma, self.tma_cycles(*buffer));
                 Cost { demand, tma_issue: self.tma_requests(*buffer) * machine.copy.tma_issue, ..Cost::default() }
             }
@@ -262,7 +262,7 @@ impl Costs<'_> {
                 let bytes = f64::from(self.function.attrs.buffers[*buffer].bytes());
                 let mut demand = Demand::default();
                 demand.add(Resource::Dram, self.dram_cycles(bytes));
-                demand.add(Resource::Shared, bytes / machine.shared.bytes);
+                demand.add(Resource::LoadStore, bytes / machine.shared.bytes);
                 demand.add(Resource::Tma, self.tma_cycles(*buffer));
                 let tma_issue = self.tma_requests(*buffer) * machine.copy.tma_issue;
                 Cost { demand, issue: 0.0, latency: machine.copy.store_read, tma_issue }
@@ -288,7 +288,7 @@ impl Costs<'_> {
                 Route::Registers => Cost::default(),
                 Route::Shuffle => self.instruction_cost(
                     self.registers_of(*x, true),
-                    Resource::Shared,
+                    Resource::LoadStore,
                     machine.rate.shuffle,
                     machine.latency.shuffle,
                 ),
@@ -310,7 +310,7 @@ impl Costs<'_> {
                 let bits = operands.first().map_or(0.0, |value| self.lane_bits(*value, *dim));
                 let count: f64 = operands.iter().map(|value| self.registers_of(*value, true)).sum::<f64>() * bits;
                 let step = machine.latency.shuffle + machine.latency.f32;
-                self.instruction_cost(count, Resource::Shared, machine.rate.shuffle, bits * step)
+                self.instruction_cost(count, Resource::LoadStore, machine.rate.shuffle, bits * step)
             }
             Op::Scan { operands, dim, .. } => {
                 let bits = operands.first().map_or(0.0, |value| self.lane_bits(*value, *dim));
@@ -352,7 +352,7 @@ impl Costs<'_> {
         // The L1 cache takes a wavefront for each 128 bytes of a warp, and at least one for each instruction.
         let bytes = self.tile_bytes(value);
         let wavefronts = (vectors * f64::from(self.function.attrs.warps)).max(bytes / machine.shared.bytes);
-        cost.demand.add(Resource::Shared, wavefronts);
+        cost.demand.add(Resource::LoadStore, wavefronts);
         cost.demand.add(Resource::Dram, self.dram_cycles(bytes));
         cost.issue = cost.issue.max(wavefronts);
         cost
@@ -369,7 +369,7 @@ impl Costs<'_> {
         };
         let mut cost = self.instruction_cost(instructions, Resource::Integer, machine.rate.add, latency);
         let cycles = words.max(instructions) * f64::from(self.function.attrs.warps) * LANES * 4.0 / machine.shared.bytes;
-        cost.demand.add(Resource::Shared, cycles);
+        cost.demand.add(Resource::LoadStore, cycles);
         cost.issue = cost.issue.max(cycles);
         cost
     }
@@ -380,7 +380,7 @@ impl Costs<'_> {
         let cycles = self.issue_cycles(columns) * tcgen05.load_column;
         let mut demand = Demand::default();
         demand.add(Resource::Issue, self.issue_cycles(columns / 8.0));
-        demand.add(Resource::Shared, cycles);
+        demand.add(Resource::LoadStore, cycles);
         Cost { demand, issue: self.alone_cycles(cycles), latency: tcgen05.load_latency, ..Cost::default() }
     }
 
@@ -393,19 +393,20 @@ impl Costs<'_> {
                 function.attrs.buffers[*buffer].shape.iter().rev().nth(usize::from(*transposed)).copied()
             }
         };
-        let accumulators = match acc {
+        let accumulator_elements = match acc {
             MmaOperand::Registers(value) => element_count(function.body.ty(*value).shape()) as f64,
             MmaOperand::Memory { buffer, .. } => element_count(&function.attrs.buffers[*buffer].shape) as f64,
         };
-        let multiply_adds = accumulators * f64::from(k.unwrap_or(1));
+        let multiply_adds = accumulator_elements * f64::from(k.unwrap_or(1));
         let cycles = multiply_adds / f64::from(atom.rate(self.target));
         let mut demand = Demand::default();
         match atom {
             MmaAtom::MultiplyAdd(_) => {
                 let count = multiply_adds / LANES / f64::from(function.attrs.warps);
-                // The model assumes that an operand from shared memory serves four multiply-adds.
+                // The model assumes 1.5 instructions for each multiply-add. It also assumes that an operand from shared memory
+                // serves four multiply-adds.
                 let mut cost = self.instruction_cost(count * 1.5, Resource::MultiplyAdd, machine.rate.f32, machine.latency.f32);
-                cost.demand.add(Resource::Shared, count * f64::from(function.attrs.warps) / 4.0);
+                cost.demand.add(Resource::LoadStore, count * f64::from(function.attrs.warps) / 4.0);
                 cost
             }
             MmaAtom::Sync(_) => {

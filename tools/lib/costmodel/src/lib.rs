@@ -87,10 +87,10 @@ pub fn estimate(module: &Module, function: &Function, target: Target) -> Estimat
     let machine = perf_model::machine(target);
     let warps = function.attrs.warps;
     let producers = if function.attrs.maps.is_empty() { 0 } else { PRODUCER_WARPS };
-    let pressure = pressure::Pressure::of_function(module, function);
+    let pressure = pressure::Pressure::estimate(module, function);
     let register_limit = budget::registers(target, warps, function.attrs.occupancy.unwrap_or(1));
     let registers = pressure.max_registers.min(register_limit);
-    let path = CriticalPath::of_function(module, function, target, |op| pressure.registers_at(op).saturating_sub(register_limit));
+    let path = CriticalPath::compute(module, function, target, |op| pressure.registers_at(op).saturating_sub(register_limit));
     let ctas = resident_ctas(function, registers, warps + producers, target);
     let (resource, demand) = path.demand.largest();
     let latency = (path.cycles.max(path.tma_issue) + machine.launch.start) / f64::from(ctas);

@@ -29,14 +29,14 @@ pub(crate) struct CriticalPath {
     pub(crate) cycles: f64,
     /// The part of a region's `cycles` in which warps wait for results and issue nothing. Zero for a loop with all its iterations.
     pub(crate) stall: f64,
-    /// Cycles that one warp needs to issue the TMA copies.
+    /// Cycles that the producer warp needs to issue the TMA copies.
     pub(crate) tma_issue: f64,
 }
 
 impl CriticalPath {
     /// Computes the critical path of a function. `spilled` returns the number of registers of a thread beyond the limit while an op
     /// executes.
-    pub(crate) fn of_function(module: &Module, function: &Function, target: Target, spilled: impl Fn(OpId) -> u32) -> CriticalPath {
+    pub(crate) fn compute(module: &Module, function: &Function, target: Target, spilled: impl Fn(OpId) -> u32) -> CriticalPath {
         let machine = perf_model::machine(target);
         let walk = Walk {
             costs: Costs { module, function, target, machine, operand_buffers: operand_buffers(function) },
@@ -113,9 +113,10 @@ impl Walk<'_> {
             Some(Core::Loop { .. }) => (Cost::default(), self.repeat_path(inner_paths(true).next().unwrap_or_default(), None, op)),
             Some(Core::If { .. }) => {
                 // The model assumes that the costlier branch executes.
-                let costliest_side = inner_paths(in_loop)
-                    .fold(CriticalPath::default(), |costliest, side| if side.cycles > costliest.cycles { side } else { costliest });
-                (Cost::default(), costliest_side)
+                let costliest_branch = inner_paths(in_loop).fold(CriticalPath::default(), |costliest, branch| {
+                    if branch.cycles > costliest.cycles { branch } else { costliest }
+                });
+                (Cost::default(), costliest_branch)
             }
             _ => {
                 let mut cost = self.costs.op_cost(&node.kind, &node.results);
@@ -131,16 +132,16 @@ impl Walk<'_> {
     /// `ptxas` unrolls wait for their loads together.
     fn repeat_path(&self, body: CriticalPath, trip_count: Option<f64>, op: OpId) -> CriticalPath {
         let Costs { function, machine, .. } = self.costs;
-        let trips = trip_count.unwrap_or(ASSUMED_TRIP_COUNT);
+        let iterations = trip_count.unwrap_or(ASSUMED_TRIP_COUNT);
         let block = function.body.block_of(function.body.ops[op].kind.regions()[0]);
         let has_copies = function.body.blocks[block].ops.iter().any(|op| is_copy(&function.body.ops[*op].kind));
         let first_copy_wait = if has_copies { machine.plan.copy } else { 0.0 };
         let instructions = body.demand.instructions_per_warp(function.attrs.warps);
         let unrolled = if self.loads_can_move(op) { unrolled_iterations(instructions, trip_count) } else { 1.0 };
         CriticalPath {
-            demand: body.demand.scaled_by(trips),
-            cycles: (body.cycles - body.stall * (1.0 - unrolled.recip())) * trips + first_copy_wait,
-            tma_issue: body.tma_issue * trips,
+            demand: body.demand.scaled_by(iterations),
+            cycles: (body.cycles - body.stall * (1.0 - unrolled.recip())) * iterations + first_copy_wait,
+            tma_issue: body.tma_issue * iterations,
             ..CriticalPath::default()
         }
     }
@@ -167,7 +168,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Returns the trip count of a loop with constant bounds and a constant step, and none for other loops.
+    /// Returns the trip count of a loop with constant bounds and a constant step, and `None` for other loops.
     fn trip_count(&self, [lower, upper, step]: [Value; 3]) -> Option<f64> {
         let body = &self.costs.function.body;
         let constant = |value: Value| match body.ops[body.defining_op(value)?].kind.core()?.constant()? {
@@ -200,9 +201,10 @@ pub(crate) fn shared_bytes(function: &Function) -> u32 {
             multi_stage.insert(buffer, bytes)
         };
     }
-    let others =
+    let other_buffers =
         function.attrs.buffers.iter().filter(|(buffer, _)| !multi_stage.contains_key(buffer) && !single_stage.contains_key(buffer));
-    let largest_other = others.map(|(_, info)| info.bytes()).max().unwrap_or(0);
-    let copies = multi_stage.values().fold(0u32, |total, bytes| total.saturating_add(bytes.saturating_mul(ASSUMED_STAGES)));
-    single_stage.values().fold(copies.saturating_add(largest_other), |total, bytes| total.saturating_add(*bytes))
+    let largest_other = other_buffers.map(|(_, info)| info.bytes()).max().unwrap_or(0);
+    let multi_stage_bytes =
+        multi_stage.values().fold(0u32, |total, bytes| total.saturating_add(bytes.saturating_mul(ASSUMED_STAGES)));
+    single_stage.values().fold(multi_stage_bytes.saturating_add(largest_other), |total, bytes| total.saturating_add(*bytes))
 }

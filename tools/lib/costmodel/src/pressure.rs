@@ -1,8 +1,8 @@
 //! Estimates the registers of a thread from liveness in program order.
 //!
-//! `ptxas` allocates the actual registers. The code computes addresses and masks directly before each access, so the estimate
-//! ignores their live ranges. It computes an element-wise value with a single use element by element, directly before that use.
-//! Such a value occupies no registers of its own.
+//! `ptxas` allocates the actual registers. The generated code computes addresses and masks directly before each access, so the
+//! estimate ignores their live ranges. The code also computes an element-wise value with a single use element by element, directly
+//! before that use. Such a value occupies no registers of its own.
 
 use base::Value;
 use base::ir::{Op as OpId, Operation};
@@ -12,7 +12,8 @@ use tileas::{CopyAtom, Function, MmaAtom, MmaOperand, Module, Op, Type};
 
 /// Bytes along K of one step of `mma.sync`.
 const STEP_BYTES: u32 = 32;
-/// Number of fragments of an operand that are live at the same time: a thread loads one while `mma.sync` uses the other one.
+/// Number of fragments of an operand that are live at the same time: a thread loads one fragment while `mma.sync` reads the
+/// other fragment.
 const LIVE_FRAGMENTS: u32 = 2;
 
 /// The estimated registers of a thread while each op executes.
@@ -23,7 +24,7 @@ pub(crate) struct Pressure {
 
 impl Pressure {
     /// Computes the pressure from the live ranges of all values.
-    pub(crate) fn of_function(module: &Module, function: &Function) -> Pressure {
+    pub(crate) fn estimate(module: &Module, function: &Function) -> Pressure {
         let liveness = RegisterLiveness::analyse(&function.body, function.region, Evaluation::ElementByElement);
         let fragments = mma_sync_operands(function);
         let registers = liveness.live_registers(&function.body, |value| value_registers(module, function, &fragments, value));
@@ -78,8 +79,8 @@ fn mma_sync_operands(function: &Function) -> BTreeMap<Value, usize> {
                 }
                 _ => None,
             };
-            let known = sides.entry(value).or_insert(side);
-            *known = known.filter(|known| Some(*known) == side);
+            let common_side = sides.entry(value).or_insert(side);
+            *common_side = common_side.filter(|earlier_side| Some(*earlier_side) == side);
         }
     }
     sides.into_iter().filter_map(|(value, side)| Some((value, side?))).collect()

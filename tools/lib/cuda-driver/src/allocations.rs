@@ -10,7 +10,7 @@ use crate::status::{Failure, Result, Status};
 use common::launch::Contents;
 use executor::{Memory, Segment};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use simulator::Global;
+use simulator::DeviceGlobalMemory;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -56,9 +56,11 @@ pub(crate) struct Allocation {
 }
 
 impl Allocation {
+    /// Returns the first address after the allocation.
     fn end(&self) -> u64 {
         self.address + self.size
     }
+    /// Returns the name of the allocation for messages.
     fn name(&self) -> String {
         match &self.variable {
             Some(name) => format!("variable {name}"),
@@ -75,9 +77,11 @@ type Ranges = BTreeMap<u64, u64>;
 pub(crate) struct Allocations {
     /// Live allocations by address.
     live: BTreeMap<u64, Allocation>,
+    /// The last freed allocations, oldest first, at most `MAX_NAMED_FREED`.
     recently_freed: VecDeque<Allocation>,
     /// The address at which the search for the next allocation starts.
     next: u64,
+    /// Number of allocations and registrations so far.
     allocation_count: u64,
     /// Bytes of all live allocations.
     used: u64,
@@ -95,22 +99,23 @@ pub(crate) struct HostRange {
 }
 
 impl Allocations {
+    /// Returns the size of all live allocations in bytes.
     pub(crate) fn used(&self) -> u64 {
         self.used
     }
 
     /// Allocates memory, aligned to a page. `capacity` is the size of the device memory in bytes.
     pub(crate) fn allocate(&mut self, size: u64, kind: MemoryKind, capacity: u64) -> Result<u64> {
-        let full =
+        let out_of_memory =
             || Status::OutOfMemory.because(format!("an allocation of {size} bytes exceeds the {capacity} bytes of the device"));
         if size == 0 {
             return Err(Status::InvalidValue.because("an allocation of 0 bytes"));
         }
         if self.used.checked_add(size).is_none_or(|used| used > capacity) {
-            return Err(full());
+            return Err(out_of_memory());
         }
         let mapped_bytes = size.next_multiple_of(PAGE);
-        let address = self.map(mapped_bytes).ok_or_else(full)?;
+        let address = self.map(mapped_bytes).ok_or_else(out_of_memory)?;
         self.allocation_count += 1;
         self.used += size;
         let written_ranges = (self.tracks_writes && kind == MemoryKind::Device).then(Ranges::new);
@@ -147,7 +152,7 @@ impl Allocations {
             self.next = start + mapped_bytes + PAGE;
             let hint = start as usize as *mut c_void;
             // SAFETY: with `FIXED_NOREPLACE`, the call does not replace an existing mapping.
-            let at = unsafe {
+            let mapping = unsafe {
                 mmap_anonymous(
                     hint,
                     mapped_bytes as usize,
@@ -155,14 +160,14 @@ impl Allocations {
                     MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE,
                 )
             };
-            match at {
-                Ok(at) => {
+            match mapping {
+                Ok(pages) => {
                     if uses_huge_pages {
                         // SAFETY: the range is the new mapping. The advice changes only the size of its pages. An operating system
                         // without huge pages refuses the advice.
-                        let _ = unsafe { madvise(at, mapped_bytes as usize, Advice::LinuxHugepage) };
+                        let _ = unsafe { madvise(pages, mapped_bytes as usize, Advice::LinuxHugepage) };
                     }
-                    return Some(at as u64);
+                    return Some(pages as u64);
                 }
                 Err(rustix::io::Errno::EXIST) => {}
                 Err(_) => return None,
@@ -219,7 +224,7 @@ impl Allocations {
         Ok(())
     }
 
-    /// Returns the live allocation or registered memory that contains an address.
+    /// Returns the live allocation or registered memory that contains an address. `None` if there is none.
     pub(crate) fn find(&self, address: u64) -> Option<&Allocation> {
         self.live.range(..=address).next_back().map(|(_, found)| found).filter(|found| address < found.end())
     }
@@ -279,8 +284,8 @@ impl Allocations {
     }
 
     /// Returns the memory that a launch may access, for the simulator of PTX.
-    pub(crate) fn simulator_memory(&self, host: &[HostRange]) -> Global {
-        let mut global = Global::default();
+    pub(crate) fn simulator_memory(&self, host: &[HostRange]) -> DeviceGlobalMemory {
+        let mut global = DeviceGlobalMemory::default();
         for segment in self.segments(host) {
             global.add(&segment.name, segment.address, segment.contents);
         }
@@ -304,12 +309,12 @@ impl Allocations {
 
     /// Returns the freed allocations whose addresses no segment uses again.
     fn freed_outside<'a>(&'a self, segments: &'a [Segment]) -> impl Iterator<Item = &'a Allocation> {
-        let used = |freed: &&Allocation| {
+        let is_unused = |freed: &&Allocation| {
             !segments
                 .iter()
                 .any(|segment| segment.address < freed.end() && freed.address < segment.address + segment.contents.len() as u64)
         };
-        self.recently_freed.iter().filter(used)
+        self.recently_freed.iter().filter(is_unused)
     }
 
     /// Returns the memory that a launch may access, as disjoint ranges in address order. Overlapping ranges are merged.

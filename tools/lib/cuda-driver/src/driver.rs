@@ -12,7 +12,7 @@ use std::ffi::{CString, c_int};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Stack size in bytes of the threads that execute kernels. The stack is large because the executor recurses over nested regions.
-const STACK: usize = 64 << 20;
+const STACK_BYTES: usize = 64 << 20;
 
 /// The state of the driver. A process initialises the driver at most once, in [`DRIVER`].
 pub(crate) struct Driver {
@@ -93,7 +93,7 @@ impl Driver {
         let config = Config::from_environment()?;
         let device = Device::new(&config)?;
         let thread_pool =
-            rayon::ThreadPoolBuilder::new().stack_size(STACK).thread_name(|index| format!("tileworks-{index}")).build();
+            rayon::ThreadPoolBuilder::new().stack_size(STACK_BYTES).thread_name(|index| format!("tileworks-{index}")).build();
         let thread_pool = thread_pool.map_err(|error| error.to_string())?;
         let mut tables = Tables::default();
         tables.allocations.tracks_writes = !config.checks.is_empty();
@@ -170,14 +170,14 @@ pub(crate) fn run_entry_point(name: &str, body: impl FnOnce() -> Result<()>) -> 
         Ok(()) => 0,
         Err(failure) => failure.status as c_int,
     };
-    let known = initialised_driver();
-    if known.is_some_and(|driver| driver.config.trace) {
+    let reporting_driver = initialised_driver();
+    if reporting_driver.is_some_and(|driver| driver.config.trace) {
         eprintln!("tileworks: {name} -> {}", name_and_description(code).map_or("?".into(), |(name, _)| name.to_string_lossy()));
     }
     if let Err(Failure { message: Some(message), status }) = result {
-        remember_cause(code, &message);
+        store_last_failure(code, &message);
         let status_name = name_and_description(code).map_or_else(String::new, |(name, _)| name.to_string_lossy().into_owned());
-        match known {
+        match reporting_driver {
             Some(driver) => {
                 driver.report.report_fault(name, &status_name, &message);
                 if driver.config.faults_abort && status as c_int >= Status::IllegalAddress as c_int {
@@ -192,7 +192,7 @@ pub(crate) fn run_entry_point(name: &str, body: impl FnOnce() -> Result<()>) -> 
 }
 
 /// Stores the cause of a failure for `cuGetErrorString`.
-fn remember_cause(code: c_int, message: &str) {
+fn store_last_failure(code: c_int, message: &str) {
     let text = name_and_description(code).map_or_else(String::new, |(_, text)| text.to_string_lossy().into_owned());
     if let Ok(text) = CString::new(format!("{text}: {}", message.replace('\0', " "))) {
         set_last_failure(code, text);

@@ -19,7 +19,7 @@ const HANDLE_DISTANCE: Handle = 16;
 pub(crate) struct Stream {
     pub(crate) flags: u32,
     pub(crate) priority: i32,
-    /// The capture, if operations of the stream become nodes of a graph.
+    /// The capture, if operations of the stream become nodes of a graph. `None` if the driver executes the operations.
     pub(crate) capture: Option<Capture>,
 }
 
@@ -34,9 +34,10 @@ pub(crate) struct Capture {
 /// An event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Event {
+    /// The time of the last record. `None` if no stream has recorded the event.
     pub(crate) recorded_at: Option<Instant>,
     pub(crate) has_timing: bool,
-    /// The graph whose capture recorded the event.
+    /// The graph whose capture recorded the event. `None` if no capture recorded it.
     pub(crate) capture_graph: Option<Handle>,
 }
 
@@ -64,10 +65,12 @@ pub(crate) enum Object {
 #[derive(Debug, Default)]
 pub(crate) struct Handles {
     objects: BTreeMap<Handle, Object>,
+    /// Number of handles that the driver has given to objects so far.
     issued_count: usize,
 }
 
-/// Defines functions that return the object of a handle, or an error if the handle is of another kind of object.
+/// Defines functions that return the object of a handle. The functions return an error if the handle refers to another kind of
+/// object.
 macro_rules! access {
     ($($get:ident, $get_mut:ident: $variant:ident($ty:ty);)*) => {
         $(

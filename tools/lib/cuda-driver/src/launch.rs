@@ -16,11 +16,11 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// `CU_LAUNCH_PARAM_END`, the key at the end of the list `extra`. A value follows each other key of the list.
-const BUFFER_END: usize = 0;
+const PARAM_END: usize = 0;
 /// `CU_LAUNCH_PARAM_BUFFER_POINTER`.
-const BUFFER_POINTER: usize = 1;
+const PARAM_BUFFER_POINTER: usize = 1;
 /// `CU_LAUNCH_PARAM_BUFFER_SIZE`.
-const BUFFER_SIZE: usize = 2;
+const PARAM_BUFFER_SIZE: usize = 2;
 
 /// Copies the parameters of a launch: from `params`, which has one pointer per parameter, or from the buffer that `extra`
 /// describes.
@@ -46,14 +46,14 @@ pub(crate) fn copy_params(function: &Function, params: *const *const c_void, ext
     }
     let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0usize);
     for pair in 0..2 {
-        // SAFETY: the list ends with `BUFFER_END`, and a value follows each key before it.
+        // SAFETY: the list ends with `PARAM_END`, and a value follows each key before it.
         let (name, value) = unsafe { (*extra.add(2 * pair) as usize, extra.add(2 * pair + 1)) };
         match name {
-            BUFFER_END => break,
+            PARAM_END => break,
             // SAFETY: the list contains a value after each key.
-            BUFFER_POINTER => buffer = unsafe { *value }.cast(),
+            PARAM_BUFFER_POINTER => buffer = unsafe { *value }.cast(),
             // SAFETY: the list contains a value after each key, and this value points to the size.
-            BUFFER_SIZE => size = unsafe { *(*value).cast::<usize>() },
+            PARAM_BUFFER_SIZE => size = unsafe { *(*value).cast::<usize>() },
             _ => return Err(Status::InvalidValue.into()),
         }
     }

@@ -21,7 +21,7 @@ const FATBIN_MAGIC: u32 = 0xba55_ed50;
 /// The first word of the wrapper structure that points to a fatbin.
 const FATBIN_WRAPPER_MAGIC: u32 = 0x4662_43b1;
 /// Maximum number of decoded kernels that a module caches.
-const MAX_DECODED: usize = 64;
+const MAX_DECODED_KERNELS: usize = 64;
 
 /// A loaded module. The driver API has modules and libraries. This library accepts the handle of a library as the handle of a
 /// module, and the reverse.
@@ -53,7 +53,7 @@ pub(crate) struct Function {
     pub(crate) shared_bytes: u32,
     /// Bytes of local memory of each thread.
     pub(crate) local_bytes: u32,
-    /// The CTA extents that the kernel requires.
+    /// The CTA extents that the kernel requires. `None` if the kernel requires none.
     pub(crate) block: Option<[u32; 3]>,
     /// Maximum bytes of dynamic shared memory of a launch. Clients can raise this maximum.
     pub(crate) max_dynamic_shared_bytes: AtomicU32,
@@ -168,7 +168,7 @@ impl Library {
                 let diagnostic = fault.diagnostic("the module's PTX", text);
                 failure_from(crate::status::status_of_fault(&diagnostic), &diagnostic)
             })?;
-        if decoded.len() >= MAX_DECODED {
+        if decoded.len() >= MAX_DECODED_KERNELS {
             decoded.clear();
         }
         let program = Arc::new(program);

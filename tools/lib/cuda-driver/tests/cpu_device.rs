@@ -110,7 +110,8 @@ const ILLEGAL_ADDRESS: c_int = 700;
 const LAUNCH_TIMEOUT: c_int = 702;
 const NOT_SUPPORTED: c_int = 801;
 
-/// Initialises the driver, and makes the tests run one after another. A test can therefore compare the free memory at two times.
+/// Initialises the driver, and locks it until the caller drops the result. Reason: a test that compares the free memory at two
+/// times must not run concurrently with other tests.
 fn lock_driver() -> MutexGuard<'static, ()> {
     static START: Once = Once::new();
     static TURN: Mutex<()> = Mutex::new(());
@@ -224,7 +225,7 @@ fn an_access_outside_an_allocation_is_an_error_with_its_line() {
 }
 
 #[test]
-fn memory_of_the_host_needs_permission() {
+fn a_launch_accesses_host_memory_only_with_permission() {
     let _turn = lock_driver();
     let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
     let mut values = vec![3u32; 8];
@@ -245,9 +246,10 @@ fn memory_of_the_host_needs_permission() {
     assert_eq!(launch(twice, 1, 8, 0, address, 8), ILLEGAL_ADDRESS);
 }
 
-/// Memory of the host program. The function `find_host_words` returns it to the driver.
+/// Memory of the host program. The function `find_host_words` returns this memory to the driver.
 static HOST_WORDS: [AtomicU32; 16] = [const { AtomicU32::new(3) }; 16];
 
+/// Stores the start and the size of `HOST_WORDS`. Returns 1 if `address` is in this memory, otherwise 0.
 unsafe extern "C" fn find_host_words(address: u64, start: *mut u64, bytes: *mut u64) -> c_int {
     let first = HOST_WORDS.as_ptr() as u64;
     // SAFETY: the driver passes valid places.
@@ -256,7 +258,7 @@ unsafe extern "C" fn find_host_words(address: u64, start: *mut u64, bytes: *mut 
 }
 
 #[test]
-fn a_launch_finds_memory_of_the_host() {
+fn a_launch_accesses_host_memory_that_the_finder_returns() {
     let _turn = lock_driver();
     let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
     let other = [5u32; 16];
@@ -276,7 +278,7 @@ fn a_launch_finds_memory_of_the_host() {
 }
 
 #[test]
-fn wrong_launches_are_errors() {
+fn invalid_launches_return_error_codes() {
     let _turn = lock_driver();
     let module = load(PTX.as_ptr().cast()).unwrap();
     let (twice, memory) = (function(module, c"twice"), allocate(64));
@@ -310,7 +312,7 @@ fn a_kernel_that_never_ends_is_stopped() {
 }
 
 #[test]
-fn damaged_modules_are_errors() {
+fn load_rejects_invalid_and_truncated_images() {
     let _turn = lock_driver();
     assert_eq!(load(c"this is no module".as_ptr().cast()), Err(INVALID_IMAGE));
     assert!(load(c".version 8.0\n.target sm_80\n.visible .entry k( {".as_ptr().cast()).is_err());
@@ -404,7 +406,7 @@ fn unsupported_entry_points_return_not_supported() {
 }
 
 #[test]
-fn threads_launch_in_turns() {
+fn launches_of_several_threads_execute_one_after_another() {
     let _turn = lock_driver();
     let twice = function(load(PTX.as_ptr().cast()).unwrap(), c"twice");
     let memory = allocate(4 * 1024);
@@ -525,7 +527,7 @@ fn variables_of_a_module_persist_between_launches() {
 }
 
 #[test]
-fn a_forked_child_is_refused() {
+fn a_call_in_a_forked_child_returns_not_initialized() {
     let _turn = lock_driver();
     // SAFETY: the child calls the driver once and ends.
     unsafe {
@@ -541,7 +543,7 @@ fn a_forked_child_is_refused() {
 }
 
 #[test]
-fn repeated_launches_keep_no_memory() {
+fn repeated_launches_leave_the_free_memory_unchanged() {
     let _turn = lock_driver();
     let free = || {
         let (mut free, mut total) = (0, 0);

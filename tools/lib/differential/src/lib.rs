@@ -175,8 +175,8 @@ impl StageRunner {
         if let Some(difference) = first_difference(outputs, &folder.join("tile"), &folder.join(&out))? {
             return Ok(Some(Outcome::Wrong(format!("{file_name}: {difference}"))));
         }
-        let is_same = sorted_lines(&printed_by_stage) == sorted_lines(printed);
-        Ok((!is_same).then(|| Outcome::Wrong(format!("{file_name}: prints {printed_by_stage:?} instead of {printed:?}"))))
+        let prints_same_lines = sorted_lines(&printed_by_stage) == sorted_lines(printed);
+        Ok((!prints_same_lines).then(|| Outcome::Wrong(format!("{file_name}: prints {printed_by_stage:?} instead of {printed:?}"))))
     }
 
     /// Executes a file with the arguments of `launch.json`. The executor writes the output buffers to the directory `out` in
@@ -209,10 +209,10 @@ fn read_output(output: &Output, folder: &Path) -> Result<Vec<u8>> {
     std::fs::read(&path).map_err(|error| Diagnostic::io("FUZ002", format!("{}: {error}", path.display())))
 }
 
-/// Returns the first difference between the outputs of two runs.
-fn first_difference(outputs: &[Output], expected_dir: &Path, got: &Path) -> Result<Option<String>> {
+/// Returns a description of the first difference between the outputs of two runs. `None` if no outputs differ.
+fn first_difference(outputs: &[Output], expected_dir: &Path, actual_dir: &Path) -> Result<Option<String>> {
     for output in outputs {
-        let difference = describe_difference(output, &read_output(output, expected_dir)?, &read_output(output, got)?);
+        let difference = describe_difference(output, &read_output(output, expected_dir)?, &read_output(output, actual_dir)?);
         if difference.is_some() {
             return Ok(difference);
         }
@@ -220,11 +220,11 @@ fn first_difference(outputs: &[Output], expected_dir: &Path, got: &Path) -> Resu
     Ok(None)
 }
 
-/// Returns the first difference between the outputs and their expected contents.
-fn first_unexpected(outputs: &[Output], got: &Path) -> Result<Option<String>> {
+/// Returns a description of the first difference between the outputs and their expected contents. `None` if no outputs differ.
+fn first_unexpected(outputs: &[Output], actual_dir: &Path) -> Result<Option<String>> {
     for output in outputs {
         let Some(expected) = &output.expected else { continue };
-        let difference = describe_difference(output, expected, &read_output(output, got)?);
+        let difference = describe_difference(output, expected, &read_output(output, actual_dir)?);
         if difference.is_some() {
             return Ok(difference);
         }
@@ -232,7 +232,7 @@ fn first_unexpected(outputs: &[Output], got: &Path) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Describes the elements that differ, or returns `None` if no element differs by more than the tolerance.
+/// Returns a description of the elements that differ. `None` if no element differs by more than the tolerance.
 fn describe_difference(output: &Output, want: &[u8], got: &[u8]) -> Option<String> {
     let Output { name, scalar, tolerance, .. } = output;
     if want.len() != got.len() {

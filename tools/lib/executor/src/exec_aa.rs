@@ -28,6 +28,7 @@ pub(crate) struct AaProgram<'a> {
     stride_assumes: BTreeSet<OpId>,
 }
 
+/// Returns how an op uses its operands as strides of a memref.
 fn stride_use(op: &Op) -> StrideUse<'_> {
     if let Op::Core(core) = op { exec_core::stride_use(core) } else { StrideUse::Other }
 }
@@ -145,6 +146,7 @@ impl AaProgram<'_> {
         })
     }
 
+    /// Returns the types of an op's results.
     fn result_types(&self, op: OpId) -> Vec<&Type> {
         self.function.body.ops[op].results.iter().map(|id| self.function.body.ty(*id)).collect()
     }
@@ -209,7 +211,7 @@ impl AaProgram<'_> {
             }
             _ => {
                 let (request, access_attrs) = self.access_request(op, kind, env).expect("every other op accesses memory");
-                access::perform(request, access_attrs, env)
+                access::perform_access(request, access_attrs, env)
             }
         }
     }
@@ -239,7 +241,7 @@ impl AaProgram<'_> {
     fn check_facts(&self, op: OpId, results: &Results, env: &mut Env<'_>) {
         let (node, table) = (&self.function.body.ops[op], &self.function.attrs.facts);
         for (id, value) in node.results.iter().zip(results) {
-            let entry = table.binary_search_by_key(id, |entry| entry.value).ok().map(|at| &table[at]);
+            let entry = table.binary_search_by_key(id, |entry| entry.value).ok().map(|index| &table[index]);
             if let (Some(entry), Value::Tile(tile)) = (entry, value)
                 && let Some(violation) = facts::violation(entry, tile)
             {

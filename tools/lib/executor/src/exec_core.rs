@@ -34,6 +34,7 @@ pub(crate) struct OpContext<'a, T> {
 }
 
 impl<T: CoreType> OpContext<'_, T> {
+    /// Returns the element type and shape of the first result, which is a tile.
     pub(crate) fn tile_type(&self) -> (Elem, Shape) {
         self.types[0].tile().expect("the verifier guarantees that the result is a tile")
     }
@@ -60,7 +61,7 @@ pub(crate) fn control_flow(op: &Core) -> Control<'_> {
     }
 }
 
-/// Returns the use of an op's operands as strides of a tensor.
+/// Returns how an op uses its operands as strides of a tensor.
 pub(crate) fn stride_use(op: &Core) -> StrideUse<'_> {
     match op {
         Core::Assume { value, .. } => StrideUse::Assume(*value),

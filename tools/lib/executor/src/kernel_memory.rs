@@ -27,9 +27,11 @@ impl Access {
     pub(crate) fn is_atomic(&self) -> bool {
         self.ordering != MemoryOrdering::Weak
     }
+    /// Returns whether the access has acquire semantics.
     pub(crate) fn acquires(&self) -> bool {
         matches!(self.ordering, MemoryOrdering::Acquire | MemoryOrdering::AcqRel)
     }
+    /// Returns whether the access has release semantics.
     pub(crate) fn releases(&self) -> bool {
         matches!(self.ordering, MemoryOrdering::Release | MemoryOrdering::AcqRel)
     }
@@ -41,10 +43,12 @@ pub(crate) trait KernelMemory {
     fn enter_block(&mut self, block: u64);
     fn read(&mut self, address: u64, out: &mut [u8]) -> Result<()>;
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()>;
+    /// Allocates memory for the tile block. Returns its address.
     fn allocate(&mut self, bytes: u64, align: u64) -> Result<u64>;
     /// Returns the number of live allocations of the tile block. `release_allocations` with this number frees all later
     /// allocations.
     fn allocation_mark(&self) -> usize;
+    /// Frees all live allocations of the tile block except the first `mark`.
     fn release_allocations(&mut self, mark: usize);
 
     /// Begins an access. All reads and writes until `end_access` belong to this access.

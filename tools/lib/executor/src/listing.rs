@@ -15,7 +15,7 @@ pub struct ListingRow {
     pub loc: Loc,
     /// The number of ops whose regions contain this op.
     pub depth: usize,
-    /// The row of the op whose region contains this op.
+    /// The row of the op whose region contains this op. `None` for an op in the body of the kernel itself.
     pub owner: Option<usize>,
     pub block: Block,
     /// The arguments of `block`: the function's parameters, or the induction variable and the loop-carried values.
@@ -29,12 +29,13 @@ pub struct Listing {
     /// Number of SSA values of the function. Every value id is less than this number.
     pub value_count: usize,
     /// The row of each op, by the index of the op.
-    row_of: Vec<usize>,
+    rows_by_op: Vec<usize>,
 }
 
 impl Listing {
     pub(crate) fn new<O: Operation, T>(body: &Body<O, T>, region: Region, is_token: impl Fn(&T) -> bool) -> Listing {
-        let mut listing = Listing { rows: Vec::new(), value_count: body.values.len(), row_of: vec![usize::MAX; body.ops.len()] };
+        let mut listing =
+            Listing { rows: Vec::new(), value_count: body.values.len(), rows_by_op: vec![usize::MAX; body.ops.len()] };
         // The stack is explicit because the input controls the nesting depth.
         let mut stack: Vec<(Op, Block, usize, Option<usize>)> = Vec::new();
         let push = |stack: &mut Vec<_>, region: Region, depth: usize, owner: Option<usize>| {
@@ -46,7 +47,7 @@ impl Listing {
         while let Some((op, block, depth, owner)) = stack.pop() {
             let node = &body.ops[op];
             let row = listing.rows.len();
-            listing.row_of[op.0 as usize] = row;
+            listing.rows_by_op[op.0 as usize] = row;
             for inner in node.kind.regions().into_iter().rev() {
                 push(&mut stack, inner, depth + 1, Some(row));
             }
@@ -68,19 +69,19 @@ impl Listing {
 
     /// Returns the index of the row of an op.
     pub fn row(&self, op: Op) -> usize {
-        self.row_of[op.0 as usize]
+        self.rows_by_op[op.0 as usize]
     }
 
     /// Returns the values that are in scope at a row, in definition order.
     pub fn visible_values(&self, row: usize) -> Vec<Value> {
         let mut scopes = Vec::new();
-        let mut next = Some(row);
-        while let Some(row) = next {
+        let mut enclosing_row = Some(row);
+        while let Some(row) = enclosing_row {
             let ListingRow { owner, block, arguments, .. } = &self.rows[row];
             let first = owner.map_or(0, |owner| owner + 1);
             let earlier_results = self.rows[first..row].iter().filter(|other| other.block == *block).flat_map(|row| &row.results);
             scopes.push(arguments.iter().chain(earlier_results).copied().collect::<Vec<_>>());
-            next = *owner;
+            enclosing_row = *owner;
         }
         scopes.into_iter().rev().flatten().collect()
     }

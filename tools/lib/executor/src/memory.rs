@@ -24,11 +24,12 @@ pub struct Segment {
     pub name: String,
     pub address: u64,
     pub contents: Contents,
-    /// Whether a write is a fault.
+    /// Whether a write to the segment is an error.
     pub constant: bool,
 }
 
 impl Segment {
+    /// Returns the first address after the segment.
     pub(crate) fn end(&self) -> u64 {
         self.address + self.contents.len() as u64
     }
@@ -53,7 +54,8 @@ impl Memory {
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.segments.values()
     }
-    /// Returns the last segment that starts at or before an address. The address may be after the end of the segment.
+    /// Returns the last segment that starts at or before an address. The address may be after the end of the segment. `None` if all
+    /// segments start after the address.
     pub fn segment(&self, address: u64) -> Option<&Segment> {
         self.segments.range(..=address).next_back().map(|(_, segment)| segment)
     }
@@ -89,10 +91,13 @@ impl Memory {
     }
 }
 
+/// Maximum distance in bytes between an out-of-bounds access and the end of the segment that the message names.
+const MAX_NAMED_DISTANCE: u64 = 1 << 32;
+
 /// Returns the error for an access outside all segments. `preceding` is the last segment that starts before the access.
 fn out_of_bounds_error(address: u64, length: usize, preceding: Option<&Segment>) -> Box<Diagnostic> {
     let message = match preceding {
-        Some(segment) if address < segment.end() + (1 << 32) => format!(
+        Some(segment) if address < segment.end() + MAX_NAMED_DISTANCE => format!(
             "an access of {length} bytes at byte {} of '{}', whose size is {}",
             address - segment.address,
             segment.name,
@@ -103,6 +108,7 @@ fn out_of_bounds_error(address: u64, length: usize, preceding: Option<&Segment>)
     Diagnostic::invalid("RUN001", message)
 }
 
+/// Returns the error for a write to a constant segment.
 fn constant_write_error(segment: &Segment, address: u64) -> Box<Diagnostic> {
     Diagnostic::invalid("RUN002", format!("a write to byte {} of the constant '{}'", address - segment.address, segment.name))
 }
@@ -192,8 +198,8 @@ impl<'a> Overlay<'a> {
             return Err(constant_write_error(segment, address));
         }
         for_each_page(address, bytes.len(), |number, within, range| {
-            let new = || Page { data: Box::new([0; PAGE_BYTES as usize]), written: Box::new([false; PAGE_BYTES as usize]) };
-            let page = self.pages.entry(number).or_insert_with(new);
+            let new_page = || Page { data: Box::new([0; PAGE_BYTES as usize]), written: Box::new([false; PAGE_BYTES as usize]) };
+            let page = self.pages.entry(number).or_insert_with(new_page);
             page.data[within.clone()].copy_from_slice(&bytes[range]);
             page.written[within].fill(true);
         });
@@ -262,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn accesses_outside_are_rejected() {
+    fn accesses_outside_all_segments_are_rejected() {
         let mut memory = memory();
         assert_eq!(memory.read(4199, &mut [0; 2]).unwrap_err().code, "RUN001");
         assert_eq!(memory.write(3999, &[0]).unwrap_err().code, "RUN001");

@@ -1,4 +1,4 @@
-//! Interface for observers of a run. `--trace` uses it to print ops, the debugger to stop at ops.
+//! Interface for observers of a run. The observer of `--trace` prints ops. The observer of the debugger stops at ops.
 
 use crate::check::Finding;
 use crate::exec::{BlockPosition, CtaState, Program};
@@ -54,6 +54,7 @@ impl<'a> Moment<'a> {
         Moment { op, state, kernel_memory, program }
     }
 
+    /// Returns the position of the CTA that executes the op.
     pub fn block_position(&self) -> BlockPosition {
         self.state.block_position
     }
@@ -65,15 +66,18 @@ impl<'a> Moment<'a> {
     pub fn reduction_depth(&self) -> u32 {
         self.state.reduction_depth
     }
+    /// Returns the mnemonic of the op.
     pub fn mnemonic(&self) -> &'static str {
         self.program.mnemonic(self.op)
     }
+    /// Returns the source location of the op.
     pub fn loc(&self) -> Loc {
         self.program.loc(self.op)
     }
     pub fn debug(&self) -> &DebugInfo {
         self.program.debug()
     }
+    /// Returns the SSA values of the op's results.
     pub fn results(&self) -> &[Id] {
         self.program.results(self.op)
     }

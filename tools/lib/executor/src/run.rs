@@ -53,7 +53,7 @@ pub struct RunOptions {
     /// Seed of the interleaving of warp roles, and of the number of tile blocks that a CTA steals.
     pub seed: u64,
     pub checks: BTreeSet<Check>,
-    /// The time after which the run fails.
+    /// The time after which the run fails. `None`: the run has no time limit.
     pub deadline: Option<Instant>,
 }
 
@@ -64,7 +64,7 @@ pub struct Outcome {
     pub written_ranges: Vec<(u64, u64)>,
     /// The findings of `--check`.
     pub findings: Vec<Diagnostic>,
-    /// The fault that ended the run early.
+    /// The fault that ended the run early. `None` if the kernel ran to its end.
     pub failure: Option<Box<Diagnostic>>,
 }
 

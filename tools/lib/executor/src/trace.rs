@@ -43,11 +43,12 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Returns the mnemonic that the filter requires. `None` if it accepts all ops.
+    /// Returns the mnemonic that the filter requires. `None` if the filter accepts all ops.
     pub fn selected_op(&self) -> Option<&str> {
         self.op.as_deref()
     }
 
+    /// Prints the results of an op, except tokens, as one line on standard error. Prints nothing for an op without results.
     fn print_op(
         &self,
         block_position: BlockPosition,
@@ -75,6 +76,7 @@ impl Trace {
         let _ = writeln!(std::io::stderr(), "[{x}, {y}, {z}] {location_text}{name}: {}", texts.join("; "));
     }
 
+    /// Returns whether an op at a position of a tile block matches all criteria of the filter.
     fn matches(&self, block_position: BlockPosition, position: Option<(&str, u32, u32)>, name: &str) -> bool {
         let is_in_file = |file: &String| position.is_some_and(|(path, _, _)| path.ends_with(file.as_str()));
         self.op.as_deref().is_none_or(|op| op == name)

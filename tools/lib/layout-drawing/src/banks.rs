@@ -55,7 +55,8 @@ fn vector_wavefronts(layout: &Layout, address: impl Fn(u32) -> Option<u32>, widt
 fn count_wavefronts(groups: &[&[u32]], width: u32) -> Wavefronts {
     let mut wavefronts = Wavefronts { count: 0, minimum: 0 };
     for addresses in groups {
-        let mut words: Vec<u32> = addresses.iter().flat_map(|at| (0..width.div_ceil(4)).map(move |word| at / 4 + word)).collect();
+        let mut words: Vec<u32> =
+            addresses.iter().flat_map(|address| (0..width.div_ceil(4)).map(move |word| address / 4 + word)).collect();
         words.sort_unstable();
         words.dedup();
         let mut banks = [0u32; (LINE_BYTES / 4) as usize];

@@ -1,4 +1,4 @@
-//! Finds the tile types that use each layout, and the thread and register that hold an element.
+//! Finds the tile types that use each layout, and the thread and register of a tile element.
 
 use base::ir::{Body, Operation};
 use base::text::TypeText;
@@ -60,7 +60,7 @@ impl UsesByLayout {
     }
 }
 
-/// The thread and register that hold an element.
+/// The position of an element in registers: a warp, a lane and a register number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     pub warp: u32,
@@ -68,7 +68,8 @@ pub struct Holder {
     pub register: u32,
 }
 
-/// Returns the first thread that holds an element. Other threads may hold copies.
+/// Returns the warp, lane and register of an element, for the first thread that has the element. Other threads may have copies.
+/// `None` if the layout does not contain the element.
 pub fn first_holder(layout: &Layout, element: u32) -> Option<Holder> {
     let bases: Vec<u32> = layout.register.iter().chain(&layout.lane).chain(&layout.warp).copied().collect();
     let input = solve(&bases, element)? as u64;

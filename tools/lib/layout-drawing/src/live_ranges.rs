@@ -28,6 +28,7 @@ pub fn accesses(function: &Function) -> Vec<(usize, base::ir::Op, BufferAccess)>
 /// warp role. `first` and `last` are op numbers in program order. Warp roles run concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleSpan {
+    /// The warp role. `None` for the prologue.
     pub warp_role: Option<WarpRole>,
     pub first: usize,
     pub last: usize,
@@ -85,11 +86,11 @@ pub fn live_ranges(function: &Function) -> BTreeMap<Buffer, Vec<LiveRange>> {
 /// fills the buffer.
 fn is_carried(function: &Function, access: BufferAccess) -> bool {
     use core_dialect::core_ops::Core;
-    let producer = |value| function.body.defining_op(value).and_then(|op| Op::core(&function.body.ops[op].kind));
+    let defining_op = |value| function.body.defining_op(value).and_then(|op| Op::core(&function.body.ops[op].kind));
     match access.access_kind {
         AccessKind::Writes | AccessKind::Fills => false,
         AccessKind::Reads => !function.attrs.pipelines.values().any(|pipeline| pipeline.buffers.contains(&access.buffer)),
-        AccessKind::WritesIf(zero_init) => !matches!(producer(zero_init), Some(Core::Constant { value: Dense::Splat(1..) })),
+        AccessKind::WritesIf(zero_init) => !matches!(defining_op(zero_init), Some(Core::Constant { value: Dense::Splat(1..) })),
         AccessKind::Changes => true,
     }
 }

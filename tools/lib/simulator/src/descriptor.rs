@@ -64,8 +64,8 @@ impl Descriptor {
         }
     }
 
-    /// Returns the address of 16 contiguous bytes of a matrix. If it is K-major, `index` is the row along M or N, and `offset` is
-    /// the byte along K. If it is MN-major, `index` is the row along K, and `offset` is the byte along M or N.
+    /// Returns the address of 16 contiguous bytes of a matrix. If the matrix is K-major, `index` is the row along M or N, and
+    /// `offset` is the byte along K. If the matrix is MN-major, `index` is the row along K, and `offset` is the byte along M or N.
     pub(crate) fn chunk_address(self, major: Major, index: u32, offset: u32) -> u32 {
         let row_bytes = self.row_pitch();
         let rows_per_group = if self.swizzle == Swizzle::Bytes128Atom32 { 4 } else { 8 };
@@ -91,13 +91,13 @@ pub(crate) struct MatrixExtents {
     pub(crate) element_bytes: usize,
 }
 
-/// Reads a matrix. Calls `put(row, k, bits)` for each element, where `row` is the index along M or N.
+/// Reads a matrix. Calls `visit(row, k, bits)` for each element, where `row` is the index along M or N.
 pub(crate) fn read_matrix<'a>(
     descriptor: Descriptor,
     major: Major,
     extents: MatrixExtents,
     mut read_chunk: impl FnMut(u32) -> Result<&'a [u8]>,
-    mut put: impl FnMut(usize, usize, u64),
+    mut visit: impl FnMut(usize, usize, u64),
 ) -> Result<()> {
     let MatrixExtents { mn, k, element_bytes } = extents;
     let elements_per_chunk = 16 / element_bytes;
@@ -108,8 +108,8 @@ pub(crate) fn read_matrix<'a>(
             for (index, element) in data.chunks_exact(element_bytes).enumerate().take(contiguous_extent - start) {
                 let bits = element.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
                 match major {
-                    Major::K => put(row, start + index, bits),
-                    Major::Mn => put(start + index, row, bits),
+                    Major::K => visit(row, start + index, bits),
+                    Major::Mn => visit(start + index, row, bits),
                 }
             }
         }
@@ -123,7 +123,7 @@ mod tests {
 
     /// Row 9, byte 32 of a 128-byte row: the second group of eight rows, 16-byte unit 2 ^ 1.
     #[test]
-    fn k_major_rows() {
+    fn chunk_addresses_of_a_k_major_matrix() {
         let descriptor = Descriptor::decode_wgmma(0x4000_0040_0001_0000 | 0x4000 >> 4).unwrap();
         assert_eq!(descriptor.chunk_address(Major::K, 9, 32), 0x4000 + 1024 + 128 + 0x30);
         let plain = Descriptor::decode_wgmma(0x0000_0010_0008_0000 | 0x4000 >> 4).unwrap();
@@ -132,7 +132,7 @@ mod tests {
 
     /// MN-major: 64 elements of 16 bits form a row, and the next 64 are one leading offset away.
     #[test]
-    fn mn_major_blocks() {
+    fn chunk_addresses_of_an_mn_major_matrix() {
         let descriptor = Descriptor::decode_wgmma(0x4000_0040_0200_0000 | 0x4000 >> 4).unwrap();
         assert_eq!(descriptor.chunk_address(Major::Mn, 9, 128 + 16), 0x4000 + 8192 + 1024 + 128);
         let tcgen05 = Descriptor::decode_tcgen05(0x4000_4040_0200_0000 | 0x4000 >> 4).unwrap();

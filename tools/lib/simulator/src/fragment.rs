@@ -1,21 +1,22 @@
 //! Register fragments: the assignment of matrix elements to the registers of a warp.
 //!
-//! In all these layouts, lane `l` has group `l / 4` and position `l % 4`. A register holds `per = 32 / bits` neighbouring elements
-//! (one if they have 64 bits). Each function returns the row and the column of element `part` of register `index` of a lane.
+//! In all these layouts, lane `l` has group `l / 4` and position `l % 4`. A register holds `elements_per_register = 32 / bits`
+//! neighbouring elements (one if they have 64 bits). Each function returns the row and the column of element `part` of register
+//! `index` of a lane.
 
 /// Returns the (m, k) position of an element of the A fragment of `mma`. The group of the lane selects the row, and K runs along
 /// the positions. With 16 rows, the two registers of a pair are 8 rows apart.
-pub(crate) fn a_position(lane: usize, index: usize, part: usize, per: usize, rows: usize) -> (usize, usize) {
+pub(crate) fn a_position(lane: usize, index: usize, part: usize, elements_per_register: usize, rows: usize) -> (usize, usize) {
     let (group, position) = (lane / 4, lane % 4);
     if rows == 8 {
-        return (group, index * 4 * per + position * per + part);
+        return (group, index * 4 * elements_per_register + position * elements_per_register + part);
     }
-    (group + 8 * (index % 2), index / 2 * 4 * per + position * per + part)
+    (group + 8 * (index % 2), index / 2 * 4 * elements_per_register + position * elements_per_register + part)
 }
 
 /// Returns the (k, n) position of an element of the B fragment of `mma`.
-pub(crate) fn b_position(lane: usize, index: usize, part: usize, per: usize) -> (usize, usize) {
-    (index * 4 * per + lane % 4 * per + part, lane / 4)
+pub(crate) fn b_position(lane: usize, index: usize, part: usize, elements_per_register: usize) -> (usize, usize) {
+    (index * 4 * elements_per_register + lane % 4 * elements_per_register + part, lane / 4)
 }
 
 /// Returns the (m, n) position of an element of the C or D fragment of `mma` with one element per register.
@@ -84,9 +85,9 @@ mod tests {
             }
             (seen.iter().map(|p| p.0).max().unwrap() + 1, seen.iter().map(|p| p.1).max().unwrap() + 1, seen.len())
         };
-        for (per, k) in [(1, 8), (2, 16), (4, 32), (8, 64)] {
-            assert_eq!(all(4, per, &|l, r, p| a_position(l, r, p, per, 16)), (16, k, 16 * k));
-            assert_eq!(all(2, per, &|l, r, p| b_position(l, r, p, per)), (k, 8, 8 * k));
+        for (elements_per_register, k) in [(1, 8), (2, 16), (4, 32), (8, 64)] {
+            assert_eq!(all(4, elements_per_register, &|l, r, p| a_position(l, r, p, elements_per_register, 16)), (16, k, 16 * k));
+            assert_eq!(all(2, elements_per_register, &|l, r, p| b_position(l, r, p, elements_per_register)), (k, 8, 8 * k));
         }
         assert_eq!(all(4, 1, &|l, r, _| c_position(l, r)), (16, 8, 128));
         assert_eq!(all(2, 2, &|l, r, p| c_packed_position(l, r, p)), (16, 8, 128));

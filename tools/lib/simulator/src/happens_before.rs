@@ -83,7 +83,8 @@ fn merge_vector_clock(into: &mut [u32], from: &[u32]) {
 }
 
 impl HappensBefore {
-    /// Returns the initial state for a cluster of `ctas` CTAs. If the cluster has too many warps, the checker is off.
+    /// Returns the initial state for a cluster of `ctas` CTAs. If the cluster has more than `WARP_LIMIT` warps, the
+    /// analysis is off.
     pub(crate) fn new(program: &Program, ctas: usize, lenient: bool) -> HappensBefore {
         let warps_per_cta = program.cta_threads.div_ceil(32) as usize;
         let warp_count = warps_per_cta * ctas;
@@ -109,7 +110,7 @@ impl HappensBefore {
     pub(crate) fn warp_id(&self, actor: Actor) -> usize {
         actor.cta * self.warps_per_cta + actor.warp
     }
-    /// Returns the name of a warp for messages.
+    /// Returns the name of a warp for messages, with its CTA if the cluster has several CTAs.
     pub(crate) fn describe_warp(&self, id: usize) -> String {
         match self.shadow_words.len() {
             1 => format!("warp {id}"),
@@ -140,7 +141,7 @@ impl HappensBefore {
         }
         merge_vector_clock(to, self.advance_clock(actor));
     }
-    /// Merges published vector clocks into the warp's own.
+    /// Merges the published vector clock `from` into the warp's own.
     pub(crate) fn acquire_from(&mut self, actor: Actor, from: &[u32]) {
         merge_vector_clock(self.advance_clock(actor), from);
         if self.lenient {
@@ -165,10 +166,11 @@ impl HappensBefore {
     pub(crate) fn check_cta_end(&mut self, cta: usize) -> Result<()> {
         let (warp_count, warps) = (self.warp_count, self.warps_per_cta);
         let own = cta * warps..(cta + 1) * warps;
-        let is_ordered_after =
+        let last_ordered_time =
             |id: usize| own.clone().map(|warp| self.vector_clocks[warp * COMPONENTS * warp_count + id]).max().unwrap_or(0);
-        let late = self.remote_uses.range((cta, 0)..(cta + 1, 0)).find(|((_, id), (time, _))| *time > is_ordered_after(*id));
-        let Some(((_, id), (_, line))) = late.map(|(key, value)| (*key, *value)) else { return Ok(()) };
+        let unordered_use =
+            self.remote_uses.range((cta, 0)..(cta + 1, 0)).find(|((_, id), (time, _))| *time > last_ordered_time(*id));
+        let Some(((_, id), (_, line))) = unordered_use.map(|(key, value)| (*key, *value)) else { return Ok(()) };
         let message = format!("CTA {cta} ends, but is not ordered after {} using its barrier", self.describe_warp(id));
         self.report_fault(Fault::new("SIM014", message).line(line), Actor { cta: id / warps, warp: id % warps, line })
     }
@@ -191,10 +193,10 @@ impl HappensBefore {
     /// Records at an mbarrier that all MMAs up to a warp's commit with this number are complete.
     pub(crate) fn arrive_mma_commit(&mut self, actor: Actor, commit: u32, location: SharedLocation) {
         if self.warp_count > 0 {
-            let at = 2 * self.warp_count + self.warp_id(actor);
+            let commit_entry = 2 * self.warp_count + self.warp_id(actor);
             let current_phase = &mut self.mbarriers.entry(location).or_default().0;
             current_phase.resize(COMPONENTS * self.warp_count, 0);
-            current_phase[at] = commit.max(current_phase[at]);
+            current_phase[commit_entry] = commit.max(current_phase[commit_entry]);
         }
     }
     /// Completes the current phase of an mbarrier: the vector clocks of its arrivals become visible to waiting warps.
@@ -255,7 +257,8 @@ impl HappensBefore {
         Ok(())
     }
 
-    /// Checks that a write that changes the value is ordered after the last write of another warp.
+    /// Checks that a write is ordered after the last write of another warp. A word to which the write does not give another value
+    /// needs no order.
     pub(crate) fn check_overwrite(&mut self, actor: Actor, cta: usize, address: u32, before: &[u8], data: &[u8]) -> Result<()> {
         // The analysis does not check overwrites of less than a word.
         if self.warp_count == 0 || data.len() < 4 || before == data {

@@ -50,10 +50,10 @@ pub(crate) fn map4(f: impl Fn(u64, u64, u64, u64) -> u64 + Send + Sync + 'static
 
 /// Iterates over the lanes of a mask, lowest first.
 pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = usize> {
-    let mut rest = mask;
+    let mut remaining_mask = mask;
     std::iter::from_fn(move || {
-        let lane = rest.trailing_zeros();
-        rest &= rest.wrapping_sub(1);
+        let lane = remaining_mask.trailing_zeros();
+        remaining_mask &= remaining_mask.wrapping_sub(1);
         (lane < 32).then_some(lane as usize)
     })
 }

@@ -56,7 +56,7 @@ pub use decode::{LaunchSizes, VariableAddresses, decode, decode_with_variables, 
 pub use fault::{Fault, Result};
 pub use lanes::{LaneFn, Lanes, WARP_SIZE};
 pub use machine::{Delivery, ExecutionMode, Machine, Options, Races};
-pub use memory::Global;
+pub use memory::DeviceGlobalMemory;
 pub use mma_arith::{AccumulatorType, MmaElement};
 pub use record::{Event, MbarrierAddress, Record, Recording, WarpTrace};
 pub use source_locations::{SourceLocation, SourceLocations};

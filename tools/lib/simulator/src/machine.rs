@@ -13,12 +13,12 @@ use crate::exec::{Mbarrier, map_to_cta};
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
 use crate::lanes::{Lanes, WARP_SIZE};
-use crate::memory::Global;
+use crate::memory::DeviceGlobalMemory;
 use crate::parallel;
 use crate::pending::Pending;
 use crate::program::{LaneMask, Program, Special};
 use crate::record::Recorder;
-use crate::shared::Shared;
+use crate::shared::CtaSharedMemory;
 use crate::stats::Traffic;
 use crate::tmem::Tmem;
 use crate::warp::Warp;
@@ -69,11 +69,11 @@ pub enum ExecutionMode {
 pub struct Options {
     pub delivery: Delivery,
     pub races: Races,
-    /// Selects a pseudo-random schedule of the warps. `None`: the warps run in order of CTA and warp index.
+    /// Seed of a pseudo-random schedule of the warps. `None`: the warps run in order of CTA and warp index.
     pub seed: Option<u64>,
     /// The run fails after this number of warp instructions.
     pub instruction_limit: u64,
-    /// The run fails after this time.
+    /// The run fails after this time. `None`: the run has no time limit.
     pub deadline: Option<Instant>,
     pub mode: ExecutionMode,
 }
@@ -82,7 +82,7 @@ pub struct Options {
 pub struct Machine<'p> {
     pub(crate) program: &'p Program,
     pub(crate) options: Options,
-    pub global: Global,
+    pub global: DeviceGlobalMemory,
     pub(crate) params: Vec<u8>,
     /// The text that the program printed with `vprintf`.
     pub printed: Vec<u8>,
@@ -125,12 +125,12 @@ pub(crate) struct Cluster {
 pub(crate) struct Cta {
     /// The rank of the CTA in its cluster.
     pub(crate) rank: u32,
-    pub(crate) shared: Shared,
+    pub(crate) shared: CtaSharedMemory,
     pub(crate) barriers: [Barrier; 16],
     pub(crate) mbarriers: BTreeMap<u32, Mbarrier>,
     pub(crate) tmem: Tmem,
     pub(crate) warps: Vec<Warp>,
-    /// For each warp, the value of `Shared::write_count` at its last fence between the generic and the async proxy.
+    /// For each warp, the value of `CtaSharedMemory::write_count` at its last fence between the generic and the async proxy.
     pub(crate) proxy_fence_times: Vec<u32>,
     /// The `wgmma` instructions that each warp group has issued.
     pub(crate) warp_groups: BTreeMap<usize, WarpGroupMmas>,
@@ -138,7 +138,7 @@ pub(crate) struct Cta {
 
 impl<'p> Machine<'p> {
     /// Prepares a launch of a program. `params` has the bytes of the parameters.
-    pub fn new(program: &'p Program, options: Options, grid: [u32; 3], params: Vec<u8>, global: Global) -> Self {
+    pub fn new(program: &'p Program, options: Options, grid: [u32; 3], params: Vec<u8>, global: DeviceGlobalMemory) -> Self {
         let random_state = options.seed.map_or(0, |seed| seed.wrapping_mul(2).wrapping_add(1));
         let (execution_counts, branches_taken) = (vec![0; program.code.len()], vec![0; program.code.len()]);
         Machine {
@@ -223,11 +223,12 @@ impl<'p> Machine<'p> {
     /// Runs the given clusters of the grid.
     pub(crate) fn run_clusters(&mut self, clusters: ClusterIds) -> Result<()> {
         self.unlaunched = clusters;
-        let max_resident = self.max_resident()?;
+        let max_resident_clusters = self.max_resident_clusters()?;
         let mut running: Vec<Cluster> = Vec::new();
         let mut last_admission = 0;
         loop {
-            let is_admission_due = self.warp_instructions - last_admission > ADMISSION_INTERVAL && running.len() < max_resident;
+            let is_admission_due =
+                self.warp_instructions - last_admission > ADMISSION_INTERVAL && running.len() < max_resident_clusters;
             if (running.is_empty() || is_admission_due)
                 && let Some(id) = self.unlaunched.next()
             {
@@ -260,7 +261,7 @@ impl<'p> Machine<'p> {
                 continue;
             }
             match self.unlaunched.next() {
-                Some(id) if running.len() < max_resident => running.push(self.new_cluster(id)),
+                Some(id) if running.len() < max_resident_clusters => running.push(self.new_cluster(id)),
                 _ => return Err(deadlock_fault(self.program, &running)),
             }
         }
@@ -296,7 +297,7 @@ impl<'p> Machine<'p> {
     }
 
     /// Returns the upper bound on resident clusters for this program.
-    fn max_resident(&self) -> Result<usize> {
+    fn max_resident_clusters(&self) -> Result<usize> {
         let program = self.program;
         let warps = u64::from(program.cta_threads.div_ceil(32));
         let ctas = u64::from(program.cluster_dim.iter().product::<u32>());
@@ -334,24 +335,25 @@ impl<'p> Machine<'p> {
         let count = size.iter().product::<u32>();
         let warps = self.program.cta_threads.div_ceil(32) as usize;
         let ctas = (0..count).map(|rank| {
-            let within = [rank % size[0], rank / size[0] % size[1], rank / (size[0] * size[1])];
+            let position_in_cluster = [rank % size[0], rank / size[0] % size[1], rank / (size[0] * size[1])];
             let memory = match self.program.cta_memory_bytes {
                 0 => None,
                 bytes => self.global.allocate(bytes, 128),
             };
-            let cta_position = CtaPosition { id, within, rank, size, memory: memory.unwrap_or(0) };
+            let cta_position = CtaPosition { id, position_in_cluster, rank, size, memory: memory.unwrap_or(0) };
             let warps = (0..warps).map(|warp| {
                 let threads = self.program.cta_threads - warp as u32 * 32;
-                let mut new = Warp::new(self.program, warp, threads, |special| self.special_value(special, warp, &cta_position));
+                let mut new_warp =
+                    Warp::new(self.program, warp, threads, |special| self.special_value(special, warp, &cta_position));
                 if self.options.mode == ExecutionMode::TimingOnly {
-                    new.assume_defined();
+                    new_warp.assume_defined();
                 }
-                new
+                new_warp
             });
             let warps: Vec<Warp> = warps.collect();
             Cta {
                 rank,
-                shared: Shared::new(self.program.shared_bytes, self.options.races != Races::Error),
+                shared: CtaSharedMemory::new(self.program.shared_bytes, self.options.races != Races::Error),
                 barriers: Default::default(),
                 mbarriers: BTreeMap::new(),
                 tmem: Tmem::default(),
@@ -379,11 +381,13 @@ impl<'p> Machine<'p> {
             Special::Ntid(dimension) => value(dimension, &|axis| self.program.block_dim[axis]),
             Special::Zero => [0; WARP_SIZE],
             Special::One => [1; WARP_SIZE],
-            Special::Ctaid(dimension) => value(dimension, &|axis| cta_position.id[axis] * size[axis] + cta_position.within[axis]),
+            Special::Ctaid(dimension) => {
+                value(dimension, &|axis| cta_position.id[axis] * size[axis] + cta_position.position_in_cluster[axis])
+            }
             Special::Nctaid(dimension) => value(dimension, &|axis| clusters(axis) * size[axis]),
             Special::ClusterId(dimension) => value(dimension, &|axis| cta_position.id[axis]),
             Special::NclusterId(dimension) => value(dimension, &clusters),
-            Special::ClusterCtaid(dimension) => value(dimension, &|axis| cta_position.within[axis]),
+            Special::ClusterCtaid(dimension) => value(dimension, &|axis| cta_position.position_in_cluster[axis]),
             Special::ClusterNctaid(dimension) => value(dimension, &|axis| size[axis]),
             Special::ClusterCtarank => [cta_position.rank.into(); WARP_SIZE],
             Special::ClusterNctarank => [size.iter().product::<u32>().into(); WARP_SIZE],
@@ -418,12 +422,12 @@ impl<'p> Machine<'p> {
             Races::Error => HappensBefore::new(self.program, ctas, false),
         }
     }
-    /// Returns the traffic counter of the current instruction.
+    /// Returns the traffic counter of the current instruction. `None` if the machine does not count traffic.
     #[inline]
     pub(crate) fn traffic(&mut self) -> Option<&mut Traffic> {
         self.traffic.get_mut(self.pc as usize)
     }
-    /// Returns the actor of the current instruction.
+    /// Returns the warp and the PTX line of the current instruction, for the happens-before analysis.
     pub(crate) fn actor(&self, cta: usize, warp: &Warp) -> Actor {
         Actor { cta, warp: warp.index, line: self.line }
     }
@@ -434,7 +438,7 @@ struct CtaPosition {
     /// The position of the cluster in the grid.
     id: [u32; 3],
     /// The position of the CTA in its cluster.
-    within: [u32; 3],
+    position_in_cluster: [u32; 3],
     /// The rank of the CTA in its cluster.
     rank: u32,
     /// CTAs per cluster along x, y and z.
@@ -467,7 +471,7 @@ impl Cta {
     }
 }
 
-/// Returns the deadlock fault, with a note for each waiting group of lanes and its reason. The list ends after 40 notes.
+/// Returns the deadlock fault, with a note for each waiting group of lanes and its reason. The list ends after 41 notes.
 fn deadlock_fault(program: &Program, running: &[Cluster]) -> Box<Fault> {
     let mut fault = Fault::new("SIM040", "deadlock: no warp can continue");
     for cluster in running {

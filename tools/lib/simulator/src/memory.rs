@@ -20,24 +20,24 @@ struct Region {
     written: Option<Vec<bool>>,
 }
 
-/// The global memory of a launch.
+/// The global memory of a launch: the buffers, the module variables and the heap.
 #[derive(Clone, Default)]
-pub struct Global {
+pub struct DeviceGlobalMemory {
     /// Sorted by address.
     regions: Vec<Region>,
     /// Index of the last accessed region, which the next lookup tries first.
     last_region: usize,
-    /// Bytes of the heap in use.
+    /// Bytes of the heap in use, from `HEAP_BASE` to the end of the last allocation.
     heap_bytes: u64,
 }
 
-impl Global {
-    /// Adds a region of memory at an address.
+impl DeviceGlobalMemory {
+    /// Adds a region with the given contents at the address `base`.
     pub fn add(&mut self, name: &str, base: u64, data: impl Into<Contents>) {
         let at = self.regions.partition_point(|region| region.base < base);
         self.regions.insert(at, Region { base, name: name.to_owned(), data: data.into(), written: None });
     }
-    /// Returns the contents of the region with this name.
+    /// Returns the contents of the region with this name. `None` if there is no such region.
     pub fn region(&self, name: &str) -> Option<&Contents> {
         self.regions.iter().find(|region| region.name == name).map(|region| &region.data)
     }
@@ -45,19 +45,19 @@ impl Global {
     pub(crate) fn size(&self) -> u64 {
         self.regions.iter().map(|region| region.data.len() as u64).sum()
     }
-    /// Returns a copy that tracks its writes.
-    pub(crate) fn with_tracked_writes(&self) -> Global {
+    /// Returns a copy that records which of its bytes a later access writes.
+    pub(crate) fn with_tracked_writes(&self) -> DeviceGlobalMemory {
         let mut copy = self.clone();
         copy.regions.iter_mut().for_each(|region| region.written = Some(vec![false; region.data.len()]));
         copy
     }
-    /// Applies the writes that a copy tracked.
-    pub(crate) fn apply_tracked_writes(&mut self, copy: &Global) {
-        for (region, other) in self.regions.iter_mut().zip(&copy.regions) {
+    /// Copies the bytes that `copy` tracked as written to this memory.
+    pub(crate) fn apply_tracked_writes(&mut self, copy: &DeviceGlobalMemory) {
+        for (region, tracked) in self.regions.iter_mut().zip(&copy.regions) {
             let mut at = 0;
-            for run in other.written.as_deref().unwrap_or_default().chunk_by(|a, b| a == b) {
+            for run in tracked.written.as_deref().unwrap_or_default().chunk_by(|a, b| a == b) {
                 if run[0] {
-                    other.data.read(at, region.data.bytes_mut(at..at + run.len()));
+                    tracked.data.read(at, region.data.bytes_mut(at..at + run.len()));
                 }
                 at += run.len();
             }
@@ -82,9 +82,9 @@ impl Global {
     }
     /// Writes bytes, which must be in one region.
     pub(crate) fn write(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
-        self.bytes_mut(address, bytes.len()).map(|place| place.copy_from_slice(bytes))
+        self.bytes_mut(address, bytes.len()).map(|destination| destination.copy_from_slice(bytes))
     }
-    /// Returns the bytes at an address for writing.
+    /// Returns the bytes at an address for writing, and records them as written if the memory tracks writes.
     #[inline]
     pub(crate) fn bytes_mut(&mut self, address: u64, length: usize) -> Result<&mut [u8]> {
         let (region, offset) = self.locate(address, length)?;

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn six_bit_floats() {
+    fn six_bit_floats_decode_to_their_values() {
         let e2m3 = MmaElement::Small { exponent: 2, mantissa: 3 };
         assert_eq!([0, 1, 8, 0x1f, 0x3f].map(|bits| e2m3.value(bits)), [0.0, 0.125, 1.0, 7.5, -7.5]);
         let e3m2 = MmaElement::Small { exponent: 3, mantissa: 2 };
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn accumulation_rounds_once() {
+    fn multiply_accumulate_adds_the_matmul_to_the_accumulator() {
         let mut accumulator = [1.0, 0.0];
         multiply_accumulate(&mut accumulator, &[2.0, 3.0], &[1.0, 10.0, 5.0, 100.0], 2, 2);
         assert_eq!(accumulator, [18.0, 320.0]);

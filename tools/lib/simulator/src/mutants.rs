@@ -6,7 +6,7 @@
 
 use crate::decode::{LaunchSizes, decode};
 use crate::machine::{Delivery, ExecutionMode, Machine, Options, Races};
-use crate::memory::Global;
+use crate::memory::DeviceGlobalMemory;
 use std::time::{Duration, Instant};
 
 /// The valid programs from which the mutants come.
@@ -33,6 +33,7 @@ impl Random {
         self.0 ^= self.0 << 17;
         (self.0 % limit.max(1) as u64) as usize
     }
+    /// Returns a random element of a slice.
     fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
@@ -154,7 +155,7 @@ fn mutate(random: &mut Random, seed: &[String]) -> String {
 }
 
 /// Runs a mutant. Returns whether the text was a valid program.
-fn run(text: &str, delivery: Delivery, seed: u64) -> bool {
+fn run_mutant(text: &str, delivery: Delivery, seed: u64) -> bool {
     let Ok(module) = ptx::parse(text) else { return false };
     if !ptx::check(&module).is_empty() {
         return false;
@@ -162,15 +163,15 @@ fn run(text: &str, delivery: Delivery, seed: u64) -> bool {
     assert_eq!(ptx::parse(&ptx::print(&module)).as_ref(), Ok(&module));
     let sizes = LaunchSizes { dynamic_shared: Some(4096), ..LaunchSizes::default() };
     let Ok(program) = decode(&module, None, sizes) else { return false };
-    let mut global = Global::default();
+    let mut global = DeviceGlobalMemory::default();
     global.add("data", 65536, (0..=255).cycle().take(1 << 16).collect::<Vec<u8>>());
     program.globals.iter().for_each(|variable| global.add(&variable.name, variable.address, variable.data.clone()));
     // Every visible parameter is the address of the data. Every hidden parameter is a tensor map of the data: 16 by 14 words with
     // tiles of 8 by 4.
     let mut params: Vec<u8> = 65536u64.to_le_bytes().into_iter().cycle().take(program.param_bytes as usize).collect();
-    let map = [65536u64, 0x40112 | 4 << 32, 0, 0, 15 | 13 << 32, 0, 7 << 56, 3].map(u64::to_le_bytes).concat();
+    let tensor_map = [65536u64, 0x40112 | 4 << 32, 0, 0, 15 | 13 << 32, 0, 7 << 56, 3].map(u64::to_le_bytes).concat();
     for param in program.hidden_params() {
-        for (byte, &value) in params[param.offset as usize..].iter_mut().zip(&map) {
+        for (byte, &value) in params[param.offset as usize..].iter_mut().zip(&tensor_map) {
             *byte = value;
         }
     }
@@ -196,7 +197,7 @@ fn try_mutants(name: &str, start: usize, text: &str, count: usize) -> usize {
         let mutant = mutate(&mut random, &seed);
         let begin = Instant::now();
         let delivery = [Delivery::Early, Delivery::Late][number % 2];
-        let result = std::panic::catch_unwind(|| run(&mutant, delivery, number as u64));
+        let result = std::panic::catch_unwind(|| run_mutant(&mutant, delivery, number as u64));
         if result.is_err() || begin.elapsed() > TIME_LIMIT {
             let path = std::env::temp_dir().join("tile-sim-mutant.ptx");
             std::fs::write(&path, &mutant).unwrap();
@@ -218,7 +219,7 @@ fn mutants_do_not_panic_or_hang() {
         return;
     }
     for (number, text) in SEEDS.iter().enumerate() {
-        assert!(run(text, Delivery::Early, 1), "seed {number} is a program");
+        assert!(run_mutant(text, Delivery::Early, 1), "seed {number} is a program");
         let valid_count = try_mutants(&format!("seed {number}"), 0, text, 60);
         assert!(valid_count > 12, "{valid_count} mutants of seed {number} are programs");
     }

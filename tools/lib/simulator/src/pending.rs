@@ -49,7 +49,7 @@ impl Pending {
     /// Returns whether a CTA other than `cta` issued this work, and the work signals an mbarrier of `cta`.
     fn signals_from_other_cta(&self, cta: usize) -> bool {
         let signals_cta = match &self.action {
-            Action::Load(load) => load.barrier_ctas().any(|at| at == cta),
+            Action::Load(load) => load.barrier_ctas().any(|barrier_cta| barrier_cta == cta),
             Action::Commit { barriers, .. } => barriers.iter().any(|barrier| barrier.cta == cta),
             _ => false,
         };
@@ -58,22 +58,24 @@ impl Pending {
 }
 
 impl Machine<'_> {
-    /// Checks the end of a warp. If it was the last warp of its CTA, no work of another CTA may still signal an mbarrier of the
+    /// Checks the end of a warp. If the warp is the last one of its CTA, no work of another CTA may still signal an mbarrier of the
     /// CTA.
     pub(crate) fn check_end_of_cta(&mut self, cluster: &mut Cluster, cta: usize, warp: usize) -> Result<()> {
-        let ended = cluster.ctas[cta].warps.iter().enumerate().all(|(at, other)| at == warp || other.is_done());
-        if ended {
+        let cta_ends = cluster.ctas[cta].warps.iter().enumerate().all(|(index, other)| index == warp || other.is_done());
+        if cta_ends {
             cluster.happens_before.check_cta_end(cta)?;
         }
-        let Some(late) = cluster.pending.iter().find(|pending| ended && pending.signals_from_other_cta(cta)) else { return Ok(()) };
-        let message = format!("CTA {cta} ends while work of CTA {} that targets it is in flight", late.actor.cta);
-        self.report_violation(Fault::new("SIM014", message).line(late.actor.line))
+        let Some(unfinished) = cluster.pending.iter().find(|pending| cta_ends && pending.signals_from_other_cta(cta)) else {
+            return Ok(());
+        };
+        let message = format!("CTA {cta} ends while work of CTA {} that targets it is in flight", unfinished.actor.cta);
+        self.report_violation(Fault::new("SIM014", message).line(unfinished.actor.line))
     }
 
     /// Submits new work. With early delivery, the work completes now; with late delivery, it enters the queue.
     pub(crate) fn submit(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
         match self.options.delivery {
-            Delivery::Early => self.perform(cluster, pending),
+            Delivery::Early => self.perform_pending(cluster, pending),
             Delivery::Late => {
                 cluster.pending.push_back(pending);
                 while cluster.pending.len() > QUEUE_CAPACITY {
@@ -86,12 +88,12 @@ impl Machine<'_> {
     /// Completes the oldest work of a cluster. Returns `false` if the queue is empty.
     pub(crate) fn complete_oldest(&mut self, cluster: &mut Cluster) -> Result<bool> {
         match cluster.pending.pop_front() {
-            Some(pending) => self.perform(cluster, pending).map(|()| true),
+            Some(pending) => self.perform_pending(cluster, pending).map(|()| true),
             None => Ok(false),
         }
     }
     /// Performs the effect of work that completes.
-    pub(crate) fn perform(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
+    pub(crate) fn perform_pending(&mut self, cluster: &mut Cluster, pending: Pending) -> Result<()> {
         let actor = pending.actor;
         let result = match pending.action {
             Action::Copies { copies, barrier } => self.complete_copies_and_arrive(cluster, &copies, barrier, actor),

@@ -1,4 +1,5 @@
-//! A decoded kernel: registers are slots, labels are indices, types are resolved.
+//! Data structures of a decoded kernel. Registers are slots of the register file, branch targets are instruction indices, and types
+//! are resolved.
 
 use crate::fault::{Fault, Result};
 use crate::lanes::LaneFn;
@@ -210,6 +211,7 @@ pub enum Op {
         src: RegSlot,
         bits: u32,
     },
+    /// Combines registers of `bits` bits into one register.
     Pack {
         dst: RegSlot,
         src: Box<[RegSlot]>,
@@ -424,7 +426,9 @@ pub enum Op {
     },
     TmemStore {
         shape: TmemShape,
+        /// As for `TmemLoad`.
         packed: bool,
+        /// As for `TmemLoad`.
         split: u32,
         src: Box<[RegSlot]>,
         address: Address,
@@ -593,6 +597,7 @@ pub enum WgmmaA {
 }
 
 impl WgmmaOp {
+    /// Returns the registers of the accumulator and of A.
     pub(crate) fn registers(&self) -> &[RegSlot] {
         &self.registers
     }
@@ -614,7 +619,7 @@ pub struct MmaOperand {
     pub element_bits: u32,
     /// Bits of a register that one element occupies. More than `element_bits` for padded elements, such as `e2m1` in 8 bits.
     pub container_bits: u32,
-    /// The position of the element's lowest bit in these bits.
+    /// The position of the element's lowest bit in the `container_bits` bits.
     pub container_shift: u32,
     /// The value of each bit pattern of an element. Empty for elements of more than 8 bits.
     pub value_table: Vec<f64>,
@@ -624,7 +629,7 @@ pub struct MmaOperand {
 pub struct ScaleOp {
     /// The register with the scales.
     pub slot: RegSlot,
-    /// The selector `byte-id`: the byte of the register from which the scales begin.
+    /// The selector `byte-id`: the index of the register's byte that has the first scale.
     pub byte_id: RegSlot,
     /// The selector `thread-id`: the lanes of each quad whose registers have the scales.
     pub thread_id: RegSlot,
@@ -664,7 +669,7 @@ pub struct BulkOp {
     pub from: Address,
     /// The register with the address of the tensor map.
     pub tensor_map: RegSlot,
-    /// The offset in bytes from that register to the tensor map.
+    /// The offset in bytes of the tensor map from the address in the register `tensor_map`.
     pub map_offset: i64,
     pub coordinates: Box<[RegSlot]>,
     /// Whether the coordinates are a column and four row numbers of a matrix (`gather4` or `scatter4`).

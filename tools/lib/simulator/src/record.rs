@@ -87,7 +87,7 @@ impl WarpTrace {
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     pub ctas: Vec<Vec<WarpTrace>>,
-    /// Whether the cluster ended. Otherwise it reached the instruction limit or waits for another cluster.
+    /// Whether the cluster ended. If not, the cluster reached the instruction limit or waits for another cluster.
     pub complete: bool,
     /// The peak number of allocated TMEM columns per CTA, and the TMEM columns of an SM.
     pub tmem_columns: (u32, u32),
@@ -99,7 +99,7 @@ pub(crate) struct Recorder {
     ctas: Vec<Vec<WarpTrace>>,
     /// The warp that executes: the rank of its CTA and its index in the CTA.
     recording_warp: (usize, usize),
-    /// The lengths of `events`, `lines` and `bars` of this warp before the current instruction.
+    /// The lengths of `events`, `lines` and `bars` in the trace of the executing warp before the current instruction.
     lengths_before: [usize; 3],
 }
 
@@ -177,16 +177,16 @@ impl Machine<'_> {
             }
         }
         sectors[..count].sort_unstable();
-        let mut last = None;
+        let mut previous_sector = None;
         let mut distinct = 0;
         for &sector in &sectors[..count] {
-            distinct += u32::from(last != Some(sector));
-            if last.map(|last| last / 4) != Some(sector / 4) {
+            distinct += u32::from(previous_sector != Some(sector));
+            if previous_sector.map(|previous| previous / 4) != Some(sector / 4) {
                 trace.lines.push(sector / 4);
                 trace.sector_masks.push(0);
             }
             *trace.sector_masks.last_mut().expect("the sector has a line") |= 1 << (sector % 4);
-            last = Some(sector);
+            previous_sector = Some(sector);
         }
         let count = (trace.lines.len() - first) as u32;
         trace.events.push(Event::Global { first: first as u32, count, sectors: distinct });

@@ -9,14 +9,15 @@ use std::cell::RefCell;
 const GRANULE_BYTES: u32 = 16;
 
 /// The shared memory of one CTA.
-pub(crate) struct Shared {
+pub(crate) struct CtaSharedMemory {
     data: Vec<u8>,
     /// Bitmap of written bytes.
     written: Vec<u64>,
     granules: Vec<Granule>,
     /// Number of generic-proxy writes. It serves as a time: a fence covers the writes up to the count at which it executes.
     pub(crate) write_count: u32,
-    /// Whether a missing proxy fence is not an error. `first_unfenced` then records the first one.
+    /// Whether a missing proxy fence is not an error. `first_unfenced` then records the fault for the first
+    /// missing fence.
     lenient: bool,
     pub(crate) first_unfenced: RefCell<Option<Box<Fault>>>,
 }
@@ -24,7 +25,7 @@ pub(crate) struct Shared {
 /// The shadow state of 16 bytes.
 #[derive(Clone, Copy, Default)]
 struct Granule {
-    /// The value of `Shared::write_count` at the last generic-proxy write. 0 means that no write needs a fence.
+    /// The value of `CtaSharedMemory::write_count` at the last generic-proxy write. 0 means that no write needs a fence.
     generic_write: u32,
     /// The warp of the last generic-proxy write.
     warp: u16,
@@ -34,11 +35,11 @@ struct Granule {
     async_reads: u16,
 }
 
-impl Shared {
+impl CtaSharedMemory {
     /// Returns the shared memory of a CTA, in which no byte is written yet.
-    pub(crate) fn new(bytes: u32, lenient: bool) -> Shared {
+    pub(crate) fn new(bytes: u32, lenient: bool) -> CtaSharedMemory {
         let granules = bytes.div_ceil(GRANULE_BYTES) as usize;
-        Shared {
+        CtaSharedMemory {
             data: vec![0; bytes as usize],
             written: vec![0; (bytes as usize).div_ceil(64)],
             granules: vec![Granule::default(); granules],

@@ -62,18 +62,18 @@ impl Traffic {
 
 /// The JSON report of `tile-sim --stats`.
 #[derive(Serialize)]
-struct Report {
+struct StatisticsReport {
     kernel: String,
     #[serde(flatten)]
-    total: Counts,
-    loops: Vec<Loop>,
+    total: InstructionCounts,
+    loops: Vec<LoopStatistics>,
     /// The instructions with bank conflicts, worst first.
-    conflicts: Vec<Conflicts>,
+    conflicts: Vec<ConflictingInstruction>,
 }
 
 /// An instruction with shared-memory bank conflicts.
 #[derive(Serialize)]
-struct Conflicts {
+struct ConflictingInstruction {
     line: u32,
     opcode: String,
     executed: u64,
@@ -83,7 +83,7 @@ struct Conflicts {
 
 /// A loop that was repeated at least once, with its counts.
 #[derive(Serialize)]
-struct Loop {
+struct LoopStatistics {
     /// The label at the start of the loop.
     label: String,
     first_line: u32,
@@ -91,12 +91,12 @@ struct Loop {
     /// The number of times that warps took the back edge.
     repeats: u64,
     #[serde(flatten)]
-    counts_of_range: Counts,
+    counts_of_range: InstructionCounts,
 }
 
 /// Counts of an instruction range.
 #[derive(Default, Serialize)]
-struct Counts {
+struct InstructionCounts {
     /// Executed warp instructions.
     instructions: u64,
     /// Executed warp instructions of each opcode.
@@ -124,7 +124,7 @@ impl Machine<'_> {
             {
                 let range = target as usize..pc + 1;
                 let lines = || program.code[range.clone()].iter().map(|instr| instr.line);
-                loops.push(Loop {
+                loops.push(LoopStatistics {
                     label: program.labels.get(&target).cloned().unwrap_or_default(),
                     first_line: lines().min().unwrap_or(0),
                     last_line: lines().max().unwrap_or(0),
@@ -134,16 +134,16 @@ impl Machine<'_> {
             }
         }
         let total = self.count_range(0..program.code.len());
-        let report = Report { kernel: program.entry.clone(), total, loops, conflicts: self.conflicting_instructions() };
+        let report = StatisticsReport { kernel: program.entry.clone(), total, loops, conflicts: self.conflicting_instructions() };
         serde_json::to_string_pretty(&report).expect("counts are serialisable") + "\n"
     }
 
     /// Returns the instructions with bank conflicts.
-    fn conflicting_instructions(&self) -> Vec<Conflicts> {
+    fn conflicting_instructions(&self) -> Vec<ConflictingInstruction> {
         let instructions = self.program.code.iter().zip(&self.execution_counts).zip(&self.traffic);
         let conflicting = instructions.filter(|(_, traffic)| traffic.bank_conflicts > 0);
-        let mut list: Vec<Conflicts> = conflicting
-            .map(|((instr, executed), traffic)| Conflicts {
+        let mut list: Vec<ConflictingInstruction> = conflicting
+            .map(|((instr, executed), traffic)| ConflictingInstruction {
                 line: instr.line,
                 opcode: self.program.opcodes[instr.opcode as usize].clone(),
                 executed: *executed,
@@ -151,13 +151,13 @@ impl Machine<'_> {
                 bank_conflicts: traffic.bank_conflicts,
             })
             .collect();
-        list.sort_by_key(|at| (std::cmp::Reverse(at.bank_conflicts), at.line));
+        list.sort_by_key(|conflicting| (std::cmp::Reverse(conflicting.bank_conflicts), conflicting.line));
         list
     }
 
     /// Counts the executed instructions of a range of the code.
-    fn count_range(&self, range: std::ops::Range<usize>) -> Counts {
-        let mut counts_of_range = Counts::default();
+    fn count_range(&self, range: std::ops::Range<usize>) -> InstructionCounts {
+        let mut counts_of_range = InstructionCounts::default();
         for pc in range {
             let count = self.execution_counts[pc];
             counts_of_range.failed_waits += self.failed_waits[pc];

@@ -114,10 +114,11 @@ impl TensorMap {
     /// Returns the rows of a `gather4` or `scatter4` copy: four rows of a matrix, consecutive in shared memory. A row is as wide as
     /// the tile. The coordinates are a column and four row numbers.
     pub(crate) fn four_rows(&self, coordinates: [i32; 5]) -> Vec<TileRow> {
-        let one = TensorMap { extent: [self.extent[0], 1, 1, 1, 1], ..self.clone() };
+        let single_row_map = TensorMap { extent: [self.extent[0], 1, 1, 1, 1], ..self.clone() };
         let width = self.extent[0] * self.element_bytes;
         let row = |index: usize| {
-            one.rows([coordinates[0], coordinates[1 + index], 0, 0, 0])
+            single_row_map
+                .rows([coordinates[0], coordinates[1 + index], 0, 0, 0])
                 .map(move |row| TileRow { offset: index as u32 * width, ..row })
         };
         (0..4).flat_map(row).collect()
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn decodes_driver_encoded_maps() {
+    fn decode_returns_the_fields_of_maps_that_the_driver_encodes() {
         let map = TensorMap::decode(&encode(0x46312, [100, 30], 256, [64, 8])).unwrap();
         assert_eq!((map.rank, map.element_bytes, map.swizzle), (2, 2, Swizzle::Bytes128));
         assert_eq!((map.dims, map.strides[1], map.extent), ([100, 30, 1, 1, 1], 256, [64, 8, 1, 1, 1]));
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_stop_at_the_edges() {
+    fn rows_contain_only_in_bounds_bytes() {
         let map = TensorMap::decode(&encode(0x40312, [100, 30], 256, [64, 2])).unwrap();
         let rows: Vec<TileRow> = map.rows([64, 29, 0, 0, 0]).collect();
         assert_eq!(rows[0], TileRow { offset: 0, skip: 0, bytes: 72, address: 0x1000 + 29 * 256 + 128 });

@@ -8,11 +8,11 @@ pub(crate) const LANE_GROUPS: usize = TMEM_LANES / 16;
 /// Maximum number of cells in the list of a warp's loads in flight. Reason: a program may load without ever waiting.
 pub(crate) const MAX_OPEN_LOADS: usize = 1 << 16;
 
-/// The state of the analysis for one cluster.
+/// The state of the tensor-memory analysis for one cluster.
 #[derive(Default)]
 pub(crate) struct TmemAccesses {
     /// The cells of each CTA, by column and lane group.
-    pub(crate) cells: Vec<Vec<Cell>>,
+    pub(crate) cells: Vec<Vec<TmemCell>>,
     /// For each warp, the number of its `before_thread_sync` fences.
     pub(crate) fence_counts: Vec<u32>,
     /// For each warp, the number of its commits.
@@ -27,16 +27,17 @@ pub(crate) struct TmemAccesses {
 
 /// The last accesses to one TMEM column of one lane group.
 #[derive(Clone, Default)]
-pub(crate) struct Cell {
-    pub(crate) write: Option<Access>,
-    pub(crate) reads: Vec<Access>,
+pub(crate) struct TmemCell {
+    pub(crate) write: Option<TmemAccess>,
+    pub(crate) reads: Vec<TmemAccess>,
 }
 
 /// An access by a warp. If the vector clock of a second warp includes the fence or commit that orders the access, the access is
 /// ordered before the second warp.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Access {
+pub(crate) struct TmemAccess {
     pub(crate) warp: usize,
+    /// The PTX line of the instruction.
     pub(crate) line: u32,
     /// The number of the first fence of `warp` that orders the access.
     pub(crate) ordering_fence: u32,

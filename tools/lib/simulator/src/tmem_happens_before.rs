@@ -12,7 +12,7 @@
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
 use crate::tmem::TMEM_COLUMNS;
-use crate::tmem_accesses::{Access, Cell, LANE_GROUPS, MAX_OPEN_LOADS};
+use crate::tmem_accesses::{LANE_GROUPS, MAX_OPEN_LOADS, TmemAccess, TmemCell};
 use std::ops::Range;
 
 /// Bit mask of all lane groups.
@@ -36,8 +36,8 @@ impl HappensBefore {
             return;
         }
         let cells = &mut self.tmem.cells[cta];
-        cells.resize(TMEM_COLUMNS * LANE_GROUPS, Cell::default());
-        cells[columns.start as usize * LANE_GROUPS..columns.end as usize * LANE_GROUPS].fill(Cell::default());
+        cells.resize(TMEM_COLUMNS * LANE_GROUPS, TmemCell::default());
+        cells[columns.start as usize * LANE_GROUPS..columns.end as usize * LANE_GROUPS].fill(TmemCell::default());
     }
 
     /// Updates the vector clock of a warp that executes `tcgen05.fence::before_thread_sync` (`before`) or `::after_thread_sync`.
@@ -83,7 +83,7 @@ impl HappensBefore {
     }
 
     /// Returns whether a warp's access to a cell is ordered after an earlier access.
-    fn is_ordered_after(&self, id: usize, access_kind: TmemAccessKind, access: &Access) -> bool {
+    fn is_ordered_after(&self, id: usize, access_kind: TmemAccessKind, access: &TmemAccess) -> bool {
         // NVIDIA's compiler omits the fence after a wait for a commit.
         let visible_commits = match self.lenient {
             true => self.vector_clocks[self.clock_range(id).start + 2 * self.warp_count + access.warp],
@@ -112,7 +112,7 @@ impl HappensBefore {
         let id = self.warp_id(actor);
         let writes = matches!(access_kind, TmemAccessKind::Store | TmemAccessKind::MmaWrite);
         let is_mma_access = matches!(access_kind, TmemAccessKind::MmaRead | TmemAccessKind::MmaWrite);
-        let new_access = Access {
+        let new_access = TmemAccess {
             warp: id,
             line: actor.line,
             // A load ends with its `tcgen05.wait::ld`. NVIDIA's compiler sometimes omits this wait, so the lenient analysis ignores
@@ -155,7 +155,7 @@ impl HappensBefore {
     }
 
     /// Reports an access that is not ordered after an earlier access to the same column.
-    fn report_unordered(&mut self, actor: Actor, access_kind: TmemAccessKind, column: u32, access: Access) -> Result<()> {
+    fn report_unordered(&mut self, actor: Actor, access_kind: TmemAccessKind, column: u32, access: TmemAccess) -> Result<()> {
         let what = match access_kind {
             TmemAccessKind::Load => "reads",
             TmemAccessKind::Store => "writes",

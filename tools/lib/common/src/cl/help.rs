@@ -15,7 +15,8 @@ pub struct Help {
 }
 
 impl Help {
-    /// The text that an option prints: one of the four help options, by its name without dashes. Any other name selects `--help`.
+    /// Returns the text that an option prints: one of the four help options, by its name without dashes. Any other name selects
+    /// `--help`.
     pub fn text(&self, option: &str) -> String {
         match option {
             "help-list" => self.list(false),
@@ -25,7 +26,7 @@ impl Help {
         }
     }
 
-    /// The options, grouped by heading. With `include_hidden`, [`Section::Generic`] also lists the hidden options.
+    /// Returns the options, grouped by heading. With `include_hidden`, [`Section::Generic`] also lists the hidden options.
     fn grouped_options(&self, include_hidden: bool) -> String {
         let mut out = self.overview.to_string();
         for (heading, section) in self.headings {
@@ -36,7 +37,7 @@ impl Help {
         out + self.footer
     }
 
-    /// The options in one list, sorted by name. With `include_hidden`, the list has the hidden options too.
+    /// Returns the options in one list, sorted by name. With `include_hidden`, the list has the hidden options too.
     pub fn list(&self, include_hidden: bool) -> String {
         let is_listed = |spec: &&Spec| spec.section != Section::Secret && (include_hidden || spec.section != Section::Hidden);
         format!("{}{}\n", self.overview, self.option_rows(is_listed))
@@ -63,7 +64,7 @@ impl Help {
     }
 }
 
-/// An option with its dashes and the placeholder of its value, as help prints it.
+/// Returns an option with its dashes and the placeholder of its value, as help prints it.
 fn name_with_placeholder(spec: &Spec) -> String {
     let placeholder = match spec.value {
         Value::OptionalText => format!("[=<{}>]", spec.placeholder),

@@ -29,22 +29,22 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// The last value of an option.
+    /// Returns the last value of an option. `None` if the option is absent.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.option_values.iter().rev().find(|(option, _)| *option == name).map(|(_, value)| value.as_str())
     }
-    /// The values of all occurrences of an option, in order.
+    /// Returns the values of all occurrences of an option, in order.
     pub fn values_of<'a>(&'a self, name: &'static str) -> impl Iterator<Item = &'a str> {
         self.option_values.iter().filter(move |(option, _)| *option == name).map(|(_, value)| value.as_str())
     }
-    /// The last value of a Boolean option; false if the option is absent.
+    /// Returns the last value of a Boolean option. False if the option is absent.
     pub fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(parse_bool).unwrap_or(false)
     }
 }
 
-/// The name of the program as invoked, and its arguments. Fails if an argument is not UTF-8, because file names must appear
-/// unchanged in depfiles, commands and messages, which are UTF-8.
+/// Returns the name of the program as invoked, and its arguments. Returns an error if an argument is not UTF-8, because file names
+/// must appear unchanged in depfiles, commands and messages, which are UTF-8.
 pub fn args() -> Result<(String, Vec<String>), String> {
     let mut args = std::env::args_os();
     let program = args.next().unwrap_or_default().to_string_lossy().into_owned();
@@ -64,7 +64,7 @@ pub fn parse(options: &'static [Spec], program: &str, args: &[String]) -> Parsed
     parser.parsed
 }
 
-/// The file name of a program's path, which is the prefix of messages.
+/// Returns the file name of a program's path, which is the prefix of messages.
 pub fn file_name(program: &str) -> String {
     Path::new(program).file_name().map_or_else(|| program.to_string(), |name| name.to_string_lossy().into_owned())
 }
@@ -190,7 +190,7 @@ impl Parser<'_> {
         self.parsed.errors.push(line);
     }
 
-    /// Reports an unknown argument. `unknown` is the part of it for which to suggest an option.
+    /// Reports an unknown argument. `unknown` is the part of the argument for which the message suggests an option.
     fn report_unknown(&mut self, arg: &str, unknown: &str) {
         let (name, program) = (&self.program_name, self.program);
         self.parsed.errors.push(format!("{name}: Unknown command line argument '{arg}'.  Try: '{program} --help'"));
@@ -200,23 +200,23 @@ impl Parser<'_> {
     }
 }
 
-/// The message for more than one positional argument.
+/// Returns the message for more than one positional argument.
 pub fn too_many_positional(program: &str) -> String {
     let name = file_name(program);
     format!("{name}: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: {program} --help\n")
 }
 
-/// Adds one dash to a one-letter name, two dashes otherwise.
+/// Adds one dash to a one-letter option name, and two dashes to a longer one.
 pub fn dashed(name: &str) -> String {
     if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
 }
 
-/// The option or alias with a name.
+/// Returns the option or alias with this name. `None` if there is no such option.
 fn find(options: &'static [Spec], name: &str) -> Option<&'static Spec> {
     options.iter().find(|spec| spec.name == name)
 }
 
-/// The option with exactly the name before `=`, and the value after it. `argument` has no dashes.
+/// Splits an argument without dashes at `=`. Returns the option with this name and the value. `None` if no option has the name.
 fn find_exact<'w>(options: &'static [Spec], argument: &'w str) -> Option<(&'static Spec, Option<&'w str>)> {
     match argument.split_once('=') {
         None => find(options, argument).map(|spec| (spec, None)),
@@ -224,9 +224,9 @@ fn find_exact<'w>(options: &'static [Spec], argument: &'w str) -> Option<(&'stat
     }
 }
 
-/// The option with the smallest edit distance to an unknown argument without dashes, if the distance is less than half the
-/// length of the argument's name. NVIDIA's tileiras always suggests an option, even an unrelated one. An option of this project is
-/// suggested only if its distance is smaller than that of all options of NVIDIA's tileiras.
+/// Returns the option with the smallest edit distance to an unknown argument without dashes. `None` if the distance is at least
+/// half the length of the argument's name. NVIDIA's tileiras always suggests an option, even an unrelated one. An option of this
+/// project is suggested only if its distance is smaller than that of all options of NVIDIA's tileiras.
 fn suggest_option(options: &'static [Spec], argument: &str) -> Option<String> {
     let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
     let candidates = options.iter().filter(|spec| !spec.extension).chain(options.iter().filter(|spec| spec.extension));
@@ -243,7 +243,7 @@ fn suggest_option(options: &'static [Spec], argument: &str) -> Option<String> {
     Some(dashed(&suggestion))
 }
 
-/// Parses a Boolean value; an empty text is true, because the option was given without a value.
+/// Parses a Boolean value. An empty text is true, because an option without a value has an empty text. `None` for another word.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "" | "true" | "TRUE" | "True" | "1" => Some(true),
@@ -252,7 +252,8 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// Parses a signed 32-bit integer. A prefix selects the base, as in LLVM: `0x` 16, `0b` 2, `0o` or `0` 8.
+/// Parses a signed 32-bit integer. A prefix selects the base, as in LLVM: `0x` selects 16, `0b` selects 2,
+/// and `0o` or `0` selects 8. `None` if the text is not such an integer.
 pub fn parse_integer(text: &str) -> Option<i32> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

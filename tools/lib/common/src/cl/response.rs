@@ -14,20 +14,20 @@ pub(super) struct Expanded {
     pub(super) response_files: Vec<String>,
 }
 
-/// An unprocessed argument, or the end of a response file.
+/// An entry of the stack of arguments to process: an argument, or the end of a response file.
 enum Pending {
     Arg(String),
     EndOfFile,
 }
 
-/// Replaces each `@file` by the arguments in the file, recursively. If the file does not exist, `@file` stays an argument. Fails if
-/// a file cannot be read, contains itself or is too large, or if there are too many arguments.
+/// Replaces each `@file` by the arguments in the file, recursively. If the file does not exist, `@file` stays an argument. Returns
+/// an error if a file cannot be read, contains itself or is too large, or if there are too many arguments.
 pub(super) fn expand(args: &[String]) -> Result<Expanded, String> {
     /// The maximum number of arguments and response files together.
     const MAX_ARGS: usize = 1 << 20;
     let mut out = Expanded { args: Vec::new(), response_files: Vec::new() };
     let mut pending: Vec<Pending> = args.iter().rev().map(|arg| Pending::Arg(arg.clone())).collect();
-    // Device and inode of each response file that is being expanded, outermost first. The next argument is in the last of them.
+    // Device and inode of each response file that is being expanded, outermost first. The last file contains the next argument.
     let mut open_files: Vec<(u64, u64)> = Vec::new();
     while let Some(next) = pending.pop() {
         let Pending::Arg(arg) = next else {

@@ -55,18 +55,18 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The option for which an alias stands. For an option that is no alias, the option itself.
+    /// Returns the option for which an alias stands. For an option that is no alias, the option itself.
     pub fn target(&'static self, options: &'static [Spec]) -> &'static Spec {
         self.alias_of.and_then(|name| options.iter().find(|spec| spec.name == name)).unwrap_or(self)
     }
-    /// Whether the option, or the target of the alias, requires a value.
+    /// Returns whether the option, or the target of the alias, requires a value.
     pub(crate) fn needs_value(&'static self, options: &'static [Spec]) -> bool {
         matches!(
             self.target(options).value,
             Value::Integer | Value::Text | Value::Choice(_) | Value::Target(_) | Value::Features(_)
         )
     }
-    /// Whether the value must follow the name directly, as in `-O2`.
+    /// Returns whether the value must follow the name directly, as in `-O2`.
     pub(crate) fn joins_value(&self) -> bool {
         self.name == "O"
     }

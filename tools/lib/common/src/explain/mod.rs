@@ -3,8 +3,8 @@
 use base::code::{Code, Family};
 use std::fmt::Write as _;
 
-/// The text of `--explain WORD`, where the word is a code, the letters of a family, or `list` for one line per code. `None` for any
-/// other word.
+/// Returns the text of `--explain WORD`, where the word is a code, the letters of a family, or `list` for one line per code. `None`
+/// for any other word.
 pub fn explain(word: &str) -> Option<String> {
     let word = word.trim();
     let summary_line = |code: Code| format!("{code:7} {}\n", code.summary());
@@ -30,7 +30,7 @@ pub fn explain(word: &str) -> Option<String> {
     Some(out + code.family().description() + "\n")
 }
 
-/// The text of docs/error-codes.md.
+/// Returns the text of docs/error-codes.md.
 pub fn page() -> String {
     let mut out = String::from(
         "# Error codes\n\n`scripts/bless` generates this page from `formats/base/codes`. Every tool prints the explanation of a code with \

@@ -42,6 +42,7 @@ pub(super) fn parse_launch(args: &[String], types: &[ParamType], grid: Extents, 
     Ok(launch)
 }
 
+/// Returns the error for an invalid argument.
 fn usage_error(message: String) -> Box<Diagnostic> {
     Diagnostic::usage("LCH015", message)
 }
@@ -110,19 +111,19 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The buffer of an array argument: with a fill, or with the contents of a `.npy` file.
+    /// Returns the buffer of an array argument: with a fill, or with the contents of a `.npy` file.
     fn array_buffer(&mut self, name: &str, arg: &str) -> Result<Buffer> {
         let mut buffer = match split_fill(arg) {
             Some((fill, ty)) => {
                 let array = ArrayType::parse(ty).ok_or_else(|| usage_error(format!("'{arg}' is not like zeros:f32[4, 8]")))?;
                 let fill = named_fill(fill, &array);
-                Buffer::of_fill(name, array, fill)
+                Buffer::from_fill(name, array, fill)
             }
             None => {
                 let bytes = crate::read_file(Some(Path::new(arg)))?.bytes;
                 let (array, data) = npy::parse_npy(bytes.to_vec(), arg)?;
                 let contents = Contents::from(data);
-                Buffer { array: Some(array), contents, ..Buffer::of_file(name, arg) }
+                Buffer { array: Some(array), contents, ..Buffer::from_file(name, arg) }
             }
         };
         if let Some(fill) = &buffer.fill {
@@ -149,7 +150,7 @@ fn is_array(arg: &str) -> bool {
     split_fill(unnamed).is_some() || unnamed.ends_with(".npy")
 }
 
-/// The fill with one of the names in `FILLS`.
+/// Returns the fill with one of the names in `FILLS`.
 fn named_fill(name: &str, array: &ArrayType) -> Fill {
     match (name, array.element) {
         ("ones", Some(element)) => Fill::Constant { constant: element, value: 1.0 },
@@ -159,7 +160,7 @@ fn named_fill(name: &str, array: &ArrayType) -> Fill {
     }
 }
 
-/// Parses a number as a parameter of a type. Fails if the type cannot represent it.
+/// Parses a number as a parameter of a type. Returns an error if the type cannot represent the number.
 fn parse_number(arg: &str, ty: Scalar) -> Result<Param> {
     let number_error = || usage_error(format!("'{arg}' is not a number of type {ty}"));
     if ty.is_float() {

@@ -11,10 +11,10 @@ use std::io::{Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// The size of a granule: [`Contents::read`] generates a whole number of granules. The size is a multiple of every element size,
-/// so no element crosses a granule boundary.
+/// The number of bytes of a granule: [`Contents::read`] generates a whole number of granules. The size is a multiple of every
+/// element size, so no element crosses a granule boundary.
 const GRANULE_BYTES: usize = 32;
-/// The size of the pages that are generated on access.
+/// The number of bytes of a page, which a lazy fill generates on the first access.
 const PAGE_BYTES: usize = 4096;
 
 /// The contents of a buffer.
@@ -39,7 +39,7 @@ enum Storage {
 #[derive(Debug)]
 struct HostMemory {
     start: NonNull<u8>,
-    /// In bytes.
+    /// The number of bytes.
     length: usize,
 }
 
@@ -71,7 +71,7 @@ struct LazyFill {
 }
 
 impl LazyFill {
-    /// Whether the bytes of a page have been generated.
+    /// Returns whether the bytes of a page have been generated.
     fn is_materialised(&self, page: usize) -> bool {
         self.materialised_pages[page / 64] >> (page % 64) & 1 == 1
     }
@@ -90,7 +90,7 @@ impl Default for Contents {
 }
 
 impl Contents {
-    /// Contents of `bytes` bytes with a fill. Fails if the system cannot reserve the memory.
+    /// Returns contents of `bytes` bytes with a fill. Returns an error if the system cannot reserve the memory.
     pub(super) fn filled(fill: Fill, bytes: usize) -> Result<Contents> {
         if bytes == 0 {
             return Ok(Contents::default());
@@ -99,8 +99,8 @@ impl Contents {
         Ok(Contents { storage: zeroed_storage(bytes)?, lazy_fill: Some(LazyFill { fill, materialised_pages }) })
     }
 
-    /// Contents in the memory of a host program, which are read and written in place. A clone is a copy in other memory. `length`
-    /// is in bytes.
+    /// Returns contents in the memory of a host program, which are read and written in place. A clone is a copy in other memory.
+    /// `length` is in bytes.
     ///
     /// # Safety
     ///
@@ -110,18 +110,18 @@ impl Contents {
         Contents { storage: Storage::Borrowed(HostMemory { start, length }), lazy_fill: None }
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub fn len(&self) -> usize {
         self.storage_bytes().len()
     }
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Whether the contents are a fill with zeros of which no page is materialised. False for bytes that happen to be zero.
+    /// Returns whether the contents are a fill with zeros of which no page is materialised. False for bytes that happen to be zero.
     pub fn is_untouched_zero_fill(&self) -> bool {
         self.lazy_fill.as_ref().is_some_and(|lazy| lazy.fill.is_zero() && lazy.materialised_pages.iter().all(|word| *word == 0))
     }
-    /// All bytes. Pages that are not materialised are zero.
+    /// Returns all bytes. Pages that are not materialised are zero.
     fn storage_bytes(&self) -> &[u8] {
         match &self.storage {
             Storage::Owned(bytes) => bytes,
@@ -138,7 +138,7 @@ impl Contents {
         }
     }
 
-    /// The bytes of a range, for reading or writing. Materialises the pages of the range.
+    /// Returns the bytes of a range, for reading or writing. Materialises the pages of the range.
     #[inline]
     pub fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         if self.lazy_fill.is_some() {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_materialised_on_access_and_keep_writes() {
+    fn access_materialises_pages_and_later_reads_return_written_bytes() {
         let mut contents = iota_contents(50_002);
         let mut expected_bytes = iota_bytes(50_002);
         assert_eq!(contents.bytes_mut(4090..8200), &expected_bytes[4090..8200]);

@@ -52,21 +52,21 @@ const ALTERNATIVE_DESCRS: [(Scalar, &[&str]); 8] = [
 ];
 
 impl Element {
-    /// The element type with a name of the table.
+    /// Returns the element type with a name of the table.
     pub fn parse(name: &str) -> Option<Element> {
         let (_, scalar, unsigned, _) = ELEMENT_TYPES.iter().find(|(row_name, ..)| *row_name == name)?;
         Some(Element { scalar: *scalar, unsigned: *unsigned })
     }
-    /// The size of an element in bytes.
+    /// Returns the size of an element in bytes.
     pub(super) fn bytes(self) -> usize {
         self.scalar.bytes() as usize
     }
-    /// The first row of the table with this type.
+    /// Returns the first row of the table with this type.
     fn row(self) -> &'static (&'static str, Scalar, bool, &'static str) {
         let row = ELEMENT_TYPES.iter().find(|(_, scalar, unsigned, _)| (*scalar, *unsigned) == (self.scalar, self.unsigned));
         row.expect("every element type is in the table")
     }
-    /// The numpy type string with which files are written.
+    /// Returns the numpy type string with which files are written.
     pub(super) fn descr(self) -> &'static str {
         self.row().3
     }
@@ -98,7 +98,8 @@ pub(super) fn array_fits_pointee(descr: &str, pointee: Scalar) -> bool {
     has_main_descr || ALTERNATIVE_DESCRS.iter().any(|(scalar, alternatives)| *scalar == pointee && alternatives.contains(&descr))
 }
 
-/// The first element type of the table with this numpy type string (`descr`), for printing an array of unknown element type.
+/// Returns the first element type of the table with this numpy type string (`descr`), for printing an array of unknown element
+/// type.
 pub(super) fn element_of_descr(descr: &str) -> Option<Element> {
     let (_, scalar, unsigned, _) = ELEMENT_TYPES.iter().find(|(.., row_descr)| *row_descr == descr)?;
     Some(Element { scalar: *scalar, unsigned: *unsigned })

@@ -99,8 +99,8 @@ impl Extents {
 }
 
 impl<T> ByTarget<T> {
-    /// The value for a target. If there is none, the value for the latest earlier target of the same launch family. `value_name`
-    /// names the value in messages.
+    /// Returns the value for a target. If there is none, the value for the latest earlier target of the same launch family.
+    /// `value_name` names the value in messages.
     pub fn for_target(&self, target: Option<Target>, value_name: &str) -> Result<&T> {
         let launch_error = |message: String| Diagnostic::invalid("LCH005", message);
         match (self, target) {

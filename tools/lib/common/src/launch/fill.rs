@@ -26,7 +26,7 @@ pub enum Fill {
         #[serde(default)]
         offset: f64,
     },
-    /// The index of the element, modulo `modulo` if that is not 0.
+    /// The index of the element. If `modulo` is neither absent nor 0, the index modulo `modulo`.
     Iota {
         iota: Element,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ pub enum PlainFill {
 }
 
 impl Fill {
-    /// The element type of a fill that has one.
+    /// Returns the element type of a fill that has one.
     pub(super) fn element(&self) -> Option<Element> {
         match self {
             Fill::Random { random: element, .. } | Fill::Iota { iota: element, .. } | Fill::Constant { constant: element, .. } => {
@@ -62,11 +62,11 @@ impl Fill {
             Fill::Plain(_) | Fill::File { .. } => None,
         }
     }
-    /// Whether all bytes are zero: the fills `zero` and `empty`.
+    /// Returns whether all bytes are zero: the fills `zero` and `empty`.
     pub(super) fn is_zero(&self) -> bool {
         matches!(self, Fill::Plain(_))
     }
-    /// Whether the memory is uninitialized: the fill `empty`.
+    /// Returns whether the memory is uninitialized: the fill `empty`.
     pub(super) fn is_uninitialized(&self) -> bool {
         *self == Fill::Plain(PlainFill::Empty)
     }
@@ -81,7 +81,7 @@ impl Fill {
         }
     }
 
-    /// The bits of the element at an index.
+    /// Returns the bits of the element at an index.
     fn element_bits(&self, index: u64) -> u64 {
         match *self {
             Fill::Random { random, seed, scale, offset } => {
@@ -107,7 +107,7 @@ impl Fill {
     }
 }
 
-/// The bits of a number as an element: rounded to the nearest even float, or truncated to an integer.
+/// Returns the bits of a number as an element: rounded to the nearest even float, or truncated to an integer.
 fn encode_number(element: Element, value: f64) -> u64 {
     let Element { scalar, unsigned } = element;
     match (scalar.is_float(), unsigned) {
@@ -118,7 +118,8 @@ fn encode_number(element: Element, value: f64) -> u64 {
     }
 }
 
-/// The output function of SplitMix64, the generator of Steele, Lea and Flood, "Fast splittable pseudorandom number generators".
+/// Computes the output function of SplitMix64, the generator of Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators".
 fn splitmix64(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -36,7 +36,7 @@ use std::path::{Component, Path};
 
 /// The maximum total size of the buffers of one launch, in bytes.
 const MEMORY_LIMIT: u64 = 16 << 30;
-/// Buffers without a fixed address have addresses above this one.
+/// Lower bound of the addresses that [`Launch::parse`] assigns to buffers without a fixed address.
 const FIRST_ADDRESS: u64 = 0x10_0000_0000;
 
 /// The description of a launch, as in `launch.json`.
@@ -126,7 +126,7 @@ pub struct Work {
 pub struct Call {
     /// Tile blocks per dimension.
     pub grid: [u32; 3],
-    /// The blocks to run; `None` is the full grid.
+    /// The indices of the tile blocks to run. `None` means the full grid.
     pub blocks: Option<Vec<[u32; 3]>>,
     /// The arguments, one per parameter: integers sign-extended, floats as their bits, pointers as addresses.
     pub values: Vec<i64>,
@@ -135,7 +135,7 @@ pub struct Call {
     pub launch: Launch,
 }
 
-/// The error for a description that does not parse, with its location.
+/// Returns the error for a description that does not parse, with the location of the error.
 fn parse_error(text: &str, name: &str, error: &serde_json::Error) -> Box<Diagnostic> {
     let (line, column) = (error.line(), error.column());
     let message = error.to_string();
@@ -151,7 +151,7 @@ fn parse_error(text: &str, name: &str, error: &serde_json::Error) -> Box<Diagnos
 /// The maximum size of a description, in bytes.
 const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
 
-/// The alignment in bytes of a buffer without a stated alignment. `cudaMalloc` guarantees this alignment.
+/// Returns the alignment in bytes of a buffer without a stated alignment. `cudaMalloc` guarantees this alignment.
 fn default_align() -> u64 {
     256
 }
@@ -183,7 +183,7 @@ impl Launch {
         Ok(Call { grid, blocks: None, values, types: types.to_vec(), launch: self })
     }
 
-    /// Gives the buffers other addresses, in order, and updates the pointers in their contents.
+    /// Assigns new addresses to the buffers, in order, and updates the pointers in their contents.
     pub fn move_buffers(&mut self, addresses: &[u64]) -> Result<()> {
         for (buffer, address) in self.buffers.iter_mut().zip(addresses) {
             buffer.address = *address;
@@ -191,7 +191,7 @@ impl Launch {
         self.write_pointer_addresses()
     }
 
-    /// The buffer with a name.
+    /// Returns the buffer with this name.
     pub fn buffer(&self, name: &str) -> Result<&Buffer> {
         self.buffers
             .iter()
@@ -199,12 +199,12 @@ impl Launch {
             .ok_or_else(|| Diagnostic::invalid("LCH002", format!("no buffer is called '{name}'")))
     }
 
-    /// The address of the buffer with a name.
+    /// Returns the address of the buffer with this name.
     pub fn address(&self, name: &str) -> Result<u64> {
         Ok(self.buffer(name)?.address)
     }
 
-    /// The names of the buffers to write back.
+    /// Returns the names of the buffers to write to the output folder.
     pub fn output_names(&self) -> Vec<&str> {
         match &self.outputs {
             Some(names) => names.iter().map(String::as_str).collect(),
@@ -237,7 +237,7 @@ impl Launch {
         Ok(())
     }
 
-    /// Reads or fills the contents of all buffers. Fails if they exceed `MEMORY_LIMIT` together.
+    /// Reads or fills the contents of all buffers. Returns an error if the contents together exceed `MEMORY_LIMIT`.
     fn load_contents(&mut self, folder: &Path) -> Result<()> {
         let mut total_bytes = 0;
         for buffer in &mut self.buffers {
@@ -250,11 +250,12 @@ impl Launch {
 
     /// Assigns addresses to buffers without one, with a gap between them. Checks that no two buffers overlap.
     fn assign_addresses(&mut self) -> Result<()> {
-        let mut next = self.buffers.iter().map(|b| b.address.saturating_add(b.contents.len() as u64)).fold(FIRST_ADDRESS, u64::max);
+        let mut next_address =
+            self.buffers.iter().map(|b| b.address.saturating_add(b.contents.len() as u64)).fold(FIRST_ADDRESS, u64::max);
         for buffer in &mut self.buffers {
             if buffer.address == 0 {
-                buffer.address = next.saturating_add(0x1000).div_ceil(buffer.align).saturating_mul(buffer.align);
-                next = buffer.address.saturating_add(buffer.contents.len() as u64);
+                buffer.address = next_address.saturating_add(0x1000).div_ceil(buffer.align).saturating_mul(buffer.align);
+                next_address = buffer.address.saturating_add(buffer.contents.len() as u64);
             }
         }
         let mut ranges: Vec<_> = self.buffers.iter().map(|b| (b.address, b.contents.len() as u64, &b.name)).collect();
@@ -286,21 +287,21 @@ impl Launch {
 }
 
 impl Buffer {
-    /// Creates a buffer whose contents are in a file; does not read the file.
-    pub fn of_file(name: &str, file: &str) -> Buffer {
+    /// Creates a buffer whose contents are in a file. Does not read the file.
+    pub fn from_file(name: &str, file: &str) -> Buffer {
         Buffer { name: name.into(), file: Some(file.into()), align: default_align(), ..Buffer::default() }
     }
-    /// Creates a buffer with a fill; does not generate the contents.
-    pub(super) fn of_fill(name: &str, array: ArrayType, fill: Fill) -> Buffer {
+    /// Creates a buffer with a fill. Does not generate the contents.
+    pub(super) fn from_fill(name: &str, array: ArrayType, fill: Fill) -> Buffer {
         Buffer { name: name.into(), array: Some(array), fill: Some(fill), align: default_align(), ..Buffer::default() }
     }
 
-    /// Whether the buffer has the fill `empty`, so it is uninitialized before the kernel runs.
+    /// Returns whether the buffer has the fill `empty`, so that its contents are uninitialized before the kernel runs.
     pub fn is_uninitialized(&self) -> bool {
         self.fill.as_ref().is_some_and(Fill::is_uninitialized)
     }
 
-    /// Reads or fills the contents of the buffer. Fails if they need more than `remaining_bytes`.
+    /// Reads or fills the contents of the buffer. Returns an error if they need more than `remaining_bytes`.
     fn load_contents(&mut self, folder: &Path, remaining_bytes: u64) -> Result<()> {
         let buffer_error = |reason: &str| Diagnostic::invalid("LCH011", format!("buffer '{}': {reason}", self.name));
         let file = match (&self.file, &self.fill) {
@@ -345,7 +346,8 @@ impl Buffer {
         Ok(())
     }
 
-    /// The size in bytes that the description states, by its field `bytes` or by the type. Fails if the two differ.
+    /// Returns the size in bytes that the description states, by its field `bytes` or by the type. Returns an error if the two
+    /// differ.
     fn expected_bytes(&self) -> Result<Option<u64>> {
         let type_bytes = match &self.array {
             Some(array) => Some(array.bytes().ok_or_else(too_large)? as u64),
@@ -360,7 +362,7 @@ impl Buffer {
     }
 }
 
-/// The error for buffers that exceed `MEMORY_LIMIT`.
+/// Returns the error for buffers that exceed `MEMORY_LIMIT`.
 fn too_large() -> Box<Diagnostic> {
     Diagnostic::invalid("LCH006", "the buffers are larger than the memory limit of 16 GiB")
 }
@@ -383,7 +385,7 @@ mod tests {
     use super::*;
     use numerics::Scalar;
 
-    /// A folder with a description and a file `a.bin` of 16 zero bytes.
+    /// Returns a folder with a description and a file `a.bin` of 16 zero bytes.
     fn launch_folder(json: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a.bin"), [0; 16]).unwrap();

@@ -49,22 +49,22 @@ impl ArrayType {
         Some(ArrayType { element: Some(element), descr: element.descr().into(), shape })
     }
 
-    /// The size of the array in bytes; `None` if it overflows.
+    /// Returns the size of the array in bytes; `None` if it overflows.
     pub fn bytes(&self) -> Option<usize> {
         self.shape.iter().try_fold(self.element_bytes(), |size, dim| size.checked_mul(*dim))
     }
 
-    /// The size of an element in bytes, which is the number after the first two characters of `descr`.
+    /// Returns the size of an element in bytes, which is the number after the first two characters of `descr`.
     fn element_bytes(&self) -> usize {
         self.descr.get(2..).and_then(|size| size.parse().ok()).unwrap_or(1)
     }
 
-    /// The element type for printing.
+    /// Returns the element type for printing.
     pub(super) fn print_element(&self) -> Option<Element> {
         self.element.or_else(|| element::element_of_descr(&self.descr))
     }
 
-    /// The header of a `.npy` file in version 1.0 of the format, from the magic bytes up to the data.
+    /// Returns the header of a `.npy` file in version 1.0 of the format, from the magic bytes up to the data.
     pub fn header(&self) -> Vec<u8> {
         let dims: String = self.shape.iter().map(|dim| format!("{dim}, ")).collect();
         let shape = if self.shape.len() == 1 { dims.trim_end().to_string() } else { dims.trim_end_matches(", ").to_string() };

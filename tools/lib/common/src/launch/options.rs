@@ -52,7 +52,7 @@ pub struct OpenedLaunch<'a> {
 }
 
 impl LaunchOptions {
-    /// Whether the command line describes a launch. `--verify-only` needs none.
+    /// Returns whether the command line describes a launch. `--verify-only` needs none.
     pub fn is_given(&self) -> bool {
         self.launch.is_some() || self.grid.is_some() || !self.args.is_empty()
     }
@@ -65,7 +65,7 @@ impl LaunchOptions {
 }
 
 impl OpenedLaunch<'_> {
-    /// The name of the kernel that `--entry` or the description requests.
+    /// Returns the name of the kernel that `--entry` or the description requests.
     pub fn entry(&self) -> Option<&str> {
         self.options.entry.as_deref().or(self.launch.as_ref().and_then(|launch| launch.entry.as_deref()))
     }
@@ -88,7 +88,8 @@ impl OpenedLaunch<'_> {
 }
 
 impl Call {
-    /// The requested blocks; if the list is empty, the representative blocks of the launch. Fails if a block is outside the grid.
+    /// Returns the requested blocks; if the list is empty, the representative blocks of the launch. Returns an error if a block is
+    /// outside the grid.
     pub fn sample_blocks(&self, requested: &[Extents], target: Option<Target>) -> Result<Vec<[u32; 3]>> {
         let blocks = match (&self.launch.sample_blocks, requested) {
             (_, [_, ..]) => requested,
@@ -105,7 +106,7 @@ impl Call {
         }
     }
 
-    /// Fails if the declared work of the launch exceeds `MAX_FLOPS` or `MAX_BYTES`.
+    /// Returns an error if the declared work of the launch exceeds `MAX_FLOPS` or `MAX_BYTES`.
     fn reject_large_work(&self) -> Result<()> {
         let Some(work) = self.launch.work.as_ref().filter(|work| work.flops > MAX_FLOPS || work.bytes > MAX_BYTES) else {
             return Ok(());

@@ -47,8 +47,8 @@ impl Call {
         Ok(())
     }
 
-    /// The text of a buffer as an array. The element type is that of the kernel's pointer, of the buffer's array type or of its
-    /// fill, in this order; without any of them, it is `u8`.
+    /// Returns the text of a buffer as an array. The element type is that of the kernel's pointer, of the buffer's array type or of
+    /// its fill, in this order; without any of them, it is `u8`.
     fn array_text(&self, buffer: &Buffer, contents: &Contents) -> String {
         let parameter = self.launch.params.iter().position(|param| *param == Param::Ptr(buffer.name.clone()));
         let pointee = match parameter.and_then(|index| self.types.get(index)) {
@@ -85,8 +85,8 @@ fn element_text(Element { scalar, unsigned }: Element, bits: u64) -> String {
     }
 }
 
-/// The elements of a row-major array as nested lists. A dimension longer than `max_per_dimension` shows the first and the last
-/// `max_per_dimension / 2` elements. `text_at` returns the text of the element at an index.
+/// Returns the elements of a row-major array as nested lists. A dimension longer than `max_per_dimension` shows the first and the
+/// last `max_per_dimension / 2` elements. `text_at` returns the text of the element at an index.
 pub fn nested_list(shape: &[usize], max_per_dimension: usize, text_at: &dyn Fn(usize) -> String) -> String {
     fn sublist(shape: &[usize], start: usize, max_per_dimension: usize, text_at: &dyn Fn(usize) -> String) -> String {
         let Some((extent, inner)) = shape.split_first() else { return text_at(start) };

@@ -46,7 +46,7 @@ impl std::fmt::Display for ParamType {
 }
 
 impl ParamType {
-    /// Whether a number of a type can be passed for the parameter.
+    /// Returns whether a number of a type can be passed for the parameter.
     fn accepts(self, scalar: Scalar) -> bool {
         match self {
             // A number is accepted as an address, because a launch can also fix the addresses of its buffers.
@@ -55,18 +55,19 @@ impl ParamType {
             ParamType::Bits(bits) => bits == 8 * scalar.bytes(),
         }
     }
-    /// Whether the address of a buffer can be passed for the parameter.
+    /// Returns whether the address of a buffer can be passed for the parameter.
     fn accepts_pointers(self) -> bool {
         matches!(self, ParamType::Pointer(_) | ParamType::Scalar(Scalar::I64) | ParamType::Bits(64))
     }
 }
 
+/// Returns the error for an argument that does not fit its parameter, or for a wrong number of arguments.
 fn params_error(message: String) -> Box<Diagnostic> {
     Diagnostic::invalid("LCH013", message)
 }
 
-/// The values of all arguments, in the representation of [`Call::values`](super::Call::values). Fails unless they fit the
-/// parameters.
+/// Returns the values of all arguments, in the representation of [`Call::values`](super::Call::values). Returns an error unless
+/// they fit the parameters.
 pub(super) fn argument_values(launch: &Launch, kernel: &str, types: &[ParamType]) -> Result<Vec<i64>> {
     let (given_count, expected_count) = (launch.params.len(), types.len());
     if given_count != expected_count {
@@ -81,12 +82,12 @@ pub(super) fn argument_values(launch: &Launch, kernel: &str, types: &[ParamType]
     launch.params.iter().zip(types).enumerate().map(checked_value).collect()
 }
 
-/// The types as a list for messages.
+/// Returns the types as a list for messages.
 pub(super) fn type_list(types: &[ParamType]) -> String {
     types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The value of an argument for a parameter of a type, or the reason why it does not fit.
+/// Returns the value of an argument for a parameter of a type, or the reason why it does not fit.
 fn argument_value(launch: &Launch, param: &Param, ty: ParamType) -> std::result::Result<i64, String> {
     let integer = |scalar, value| number_value(Number::Integer(i128::from(value)), scalar, ty);
     let real = |scalar, value| number_value(Number::Real(value), scalar, ty);
@@ -104,7 +105,7 @@ fn argument_value(launch: &Launch, param: &Param, ty: ParamType) -> std::result:
     }
 }
 
-/// The address of a buffer for a parameter of a type, or the reason why it does not fit.
+/// Returns the address of a buffer for a parameter of a type, or the reason why it does not fit.
 fn buffer_address(launch: &Launch, name: &str, ty: ParamType) -> std::result::Result<i64, String> {
     let buffer = launch.buffer(name).map_err(|error| error.message)?;
     if !ty.accepts_pointers() {
@@ -125,7 +126,7 @@ pub(super) enum Number {
     Real(f64),
 }
 
-/// The value of a number of type `scalar` for a parameter of type `ty`, or the reason why it does not fit.
+/// Returns the value of a number of type `scalar` for a parameter of type `ty`, or the reason why it does not fit.
 fn number_value(number: Number, scalar: Scalar, ty: ParamType) -> std::result::Result<i64, String> {
     if !ty.accepts(scalar) {
         return Err(format!("it is {ty}, the launch gives {scalar}"));
@@ -136,8 +137,9 @@ fn number_value(number: Number, scalar: Scalar, ty: ParamType) -> std::result::R
     })
 }
 
-/// The value of a number as an argument of a type: a sign-extended integer, or the bits of a float. `None` if the type cannot
-/// represent it: an integer that does not fit as a signed or unsigned integer, or a finite number that overflows to infinity.
+/// Returns the value of a number as an argument of a type: a sign-extended integer, or the bits of a float. `None` if the type
+/// cannot represent it: an integer that does not fit as a signed or unsigned integer, or a finite number that overflows to
+/// infinity.
 pub(super) fn argument_bits(number: Number, scalar: Scalar) -> Option<i64> {
     match number {
         Number::Integer(value) => {
@@ -192,7 +194,7 @@ mod real {
 }
 
 impl super::ArrayType {
-    /// Whether the array can be passed as a pointer to `pointee`.
+    /// Returns whether the array can be passed as a pointer to `pointee`.
     fn fits_pointer(&self, pointee: Scalar) -> bool {
         match self.element {
             Some(element) => element.scalar == pointee || (element.scalar, pointee) == (Scalar::I1, Scalar::I8),

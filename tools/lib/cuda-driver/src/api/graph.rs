@@ -83,13 +83,13 @@ impl KernelParams2 {
     }
 }
 
-/// Adds a node to a graph. `dependencies` are the nodes that must run before it.
+/// Adds a node to a graph. `dependencies` has the handles of the `count` nodes that must run before the new node.
 fn add_node(node: *mut Handle, graph: Handle, dependencies: *const Handle, count: usize, work: Work) -> Result<()> {
     let mut tables = driver()?.tables();
     let mut indices = BTreeSet::new();
     for handle in read_list_from_client(dependencies, count)? {
-        let (of, index, _) = tables.handles.node(handle)?;
-        if of != graph {
+        let (dependency_graph, index, _) = tables.handles.node(handle)?;
+        if dependency_graph != graph {
             return Err(Status::InvalidValue.because("a dependency belongs to another graph"));
         }
         indices.insert(index);
@@ -103,22 +103,23 @@ fn add_node(node: *mut Handle, graph: Handle, dependencies: *const Handle, count
 /// Creates an executable graph from a graph.
 fn instantiate(exec: *mut Handle, graph: Handle) -> Result<()> {
     let mut tables = driver()?.tables();
-    let new = tables.handles.graph(graph)?.instantiate()?;
-    write_to_client(exec, tables.handles.add(Object::GraphExec(new)))
+    let graph_exec = tables.handles.graph(graph)?.instantiate()?;
+    write_to_client(exec, tables.handles.add(Object::GraphExec(graph_exec)))
 }
 
-/// If `present`, adds dependencies between nodes of a graph. Otherwise, removes the dependencies.
-fn set_dependencies(graph: Handle, from: *const Handle, to: *const Handle, count: usize, present: bool) -> Result<()> {
+/// Adds (`add`) or removes dependencies between nodes of a graph. Each node in `to` depends on the node in `from` at the same
+/// index. Returns an error if an added dependency exists or a removed dependency does not exist.
+fn set_dependencies(graph: Handle, from: *const Handle, to: *const Handle, count: usize, add: bool) -> Result<()> {
     let mut tables = driver()?.tables();
     tables.handles.graph(graph)?;
     for (from, to) in read_list_from_client(from, count)?.into_iter().zip(read_list_from_client(to, count)?) {
-        let (from_graph, before, _) = tables.handles.node(from)?;
-        let (to_graph, after, _) = tables.handles.node(to)?;
+        let (from_graph, from_index, _) = tables.handles.node(from)?;
+        let (to_graph, to_index, _) = tables.handles.node(to)?;
         if [from_graph, to_graph] != [graph; 2] {
             return Err(Status::InvalidValue.into());
         }
-        let node = &mut tables.handles.graph_mut(graph)?.nodes[after];
-        let changed = if present { node.dependencies.insert(before) } else { node.dependencies.remove(&before) };
+        let node = &mut tables.handles.graph_mut(graph)?.nodes[to_index];
+        let changed = if add { node.dependencies.insert(from_index) } else { node.dependencies.remove(&from_index) };
         if !changed {
             return Err(Status::InvalidValue.into());
         }
@@ -143,15 +144,15 @@ fn host_call_work(params: *const c_void) -> Result<Work> {
 /// Replaces the operations of an executable graph by the operations of a graph.
 fn update_exec(driver: &Driver, exec: Handle, graph: Handle) -> Result<()> {
     let mut tables = driver.tables();
-    let new = tables.handles.graph(graph)?.instantiate()?;
-    tables.handles.graph_exec_mut(exec)?.update(new)
+    let new_graph_exec = tables.handles.graph(graph)?.instantiate()?;
+    tables.handles.graph_exec_mut(exec)?.update(new_graph_exec)
 }
 
 /// Replaces the operation of a node in an executable graph.
 fn replace_work(exec: Handle, node: Handle, work: Work) -> Result<()> {
     let mut tables = driver()?.tables();
     let operations = &mut tables.handles.graph_exec_mut(exec)?.operations;
-    operations.iter_mut().find(|(own, _)| *own == node).ok_or(Status::InvalidHandle)?.1 = work;
+    operations.iter_mut().find(|(operation_node, _)| *operation_node == node).ok_or(Status::InvalidHandle)?.1 = work;
     Ok(())
 }
 

@@ -47,11 +47,13 @@ fn unload(library: Handle) -> Result<()> {
     // A running launch can access the variables, so their memory is freed after it.
     let _locked = driver.execution_lock.lock().unwrap_or_else(PoisonError::into_inner);
     let mut tables = driver.tables();
-    let Object::Library(gone) = tables.handles.remove(library, |object| matches!(object, Object::Library(_)))? else {
+    let Object::Library(removed_library) = tables.handles.remove(library, |object| matches!(object, Object::Library(_)))? else {
         return Ok(());
     };
-    gone.variables.free(&mut tables.allocations);
-    tables.handles.retain(|object| !matches!(object, Object::Function(function) if Arc::ptr_eq(&function.library, &gone)));
+    removed_library.variables.free(&mut tables.allocations);
+    tables
+        .handles
+        .retain(|object| !matches!(object, Object::Function(function) if Arc::ptr_eq(&function.library, &removed_library)));
     Ok(())
 }
 
@@ -68,13 +70,13 @@ fn kernel_handle(driver: &Driver, library: Handle, name: &str) -> Result<Handle>
 }
 
 /// Returns the kernel of a handle.
-fn function_of(handle: Handle) -> Result<Arc<Function>> {
+fn function_from_handle(handle: Handle) -> Result<Arc<Function>> {
     driver()?.tables().handles.function(handle).cloned()
 }
 
 /// Writes the value of an attribute of a kernel.
 fn get_attribute(value: *mut c_int, number: c_int, handle: Handle) -> Result<()> {
-    let (driver, function) = (driver()?, function_of(handle)?);
+    let (driver, function) = (driver()?, function_from_handle(handle)?);
     let version = driver.device.capability().0 * 10 + driver.device.capability().1;
     write_to_client(
         value,
@@ -92,7 +94,7 @@ fn get_attribute(value: *mut c_int, number: c_int, handle: Handle) -> Result<()>
 
 /// Sets an attribute of a kernel.
 fn set_attribute(number: c_int, value: c_int, handle: Handle) -> Result<()> {
-    let (driver, function) = (driver()?, function_of(handle)?);
+    let (driver, function) = (driver()?, function_from_handle(handle)?);
     if number == attribute::MAX_DYNAMIC_SHARED {
         let bytes = u32::try_from(value).map_err(|_| Status::InvalidValue)?;
         if bytes.saturating_add(function.shared_bytes) > driver.device.max_shared_bytes() {
@@ -110,7 +112,7 @@ fn set_attribute(number: c_int, value: c_int, handle: Handle) -> Result<()> {
 
 /// Writes the offset and the size in bytes of the parameter with this index.
 fn write_param_info(handle: Handle, index: usize, offset: *mut usize, size: *mut usize) -> Result<()> {
-    let function = function_of(handle)?;
+    let function = function_from_handle(handle)?;
     let param = function.params.get(index).ok_or(Status::InvalidValue)?;
     write_to_client(offset, param.offset as usize)?;
     write_optional_to_client(size, param.bytes as usize);
@@ -119,16 +121,22 @@ fn write_param_info(handle: Handle, index: usize, offset: *mut usize, size: *mut
 
 /// Writes the address of the name of a kernel.
 fn write_name(name: *mut *const c_char, handle: Handle) -> Result<()> {
-    let function = function_of(handle)?;
+    let function = function_from_handle(handle)?;
     write_to_client(name, function.c_name.as_ptr())
 }
 
 /// Returns the handle of the library to which a kernel belongs.
-fn library_of(handle: Handle) -> Result<Handle> {
-    let function = function_of(handle)?;
+fn library_of_kernel(handle: Handle) -> Result<Handle> {
+    let function = function_from_handle(handle)?;
     let tables = driver()?.tables();
-    let own = |object: &Object| matches!(object, Object::Library(library) if Arc::ptr_eq(library, &function.library));
-    tables.handles.all().find(|(_, object)| own(object)).map(|(handle, _)| handle).ok_or_else(|| Status::InvalidHandle.into())
+    let is_library_of_kernel =
+        |object: &Object| matches!(object, Object::Library(library) if Arc::ptr_eq(library, &function.library));
+    tables
+        .handles
+        .all()
+        .find(|(_, object)| is_library_of_kernel(object))
+        .map(|(handle, _)| handle)
+        .ok_or_else(|| Status::InvalidHandle.into())
 }
 
 /// Writes the number of kernels of a library.
@@ -164,17 +172,17 @@ fn refuse_managed_variable(library: Handle, name: *const c_char) -> Result<()> {
 /// Writes the number of CTAs of a kernel that can be resident on an SM at a time. The limits are the CTAs, threads and shared
 /// memory of an SM. On hardware, registers are a limit too, but a program for the CPU has no register count.
 fn write_occupancy(blocks: *mut c_int, handle: Handle, threads: c_int, dynamic_shared_bytes: usize) -> Result<()> {
-    let (driver, function) = (driver()?, function_of(handle)?);
+    let (driver, function) = (driver()?, function_from_handle(handle)?);
     let limit = |number: c_int| driver.device.attribute(number).unwrap_or(0) as usize;
     // The numbers of the device attributes with the limits of an SM.
     const MAX_BLOCKS: c_int = 106;
     const MAX_THREADS: c_int = 39;
     const SHARED: c_int = 81;
-    let by_threads =
+    let limit_by_threads =
         limit(MAX_THREADS) / usize::try_from(threads).ok().filter(|threads| *threads > 0).ok_or(Status::InvalidValue)?;
-    let by_shared =
+    let limit_by_shared_memory =
         limit(SHARED) / (function.shared_bytes as usize + dynamic_shared_bytes + Target::RESERVED_SHARED_MEMORY as usize);
-    write_to_client(blocks, limit(MAX_BLOCKS).min(by_threads).min(by_shared) as c_int)
+    write_to_client(blocks, limit(MAX_BLOCKS).min(limit_by_threads).min(limit_by_shared_memory) as c_int)
 }
 
 entry_points! {
@@ -238,11 +246,11 @@ entry_points! {
         write_kernels(kernels, number, library)
     }
     fn cuKernelGetFunction(handle: *mut Handle, kernel: Handle) {
-        function_of(kernel)?;
+        function_from_handle(kernel)?;
         write_to_client(handle, kernel)
     }
     fn cuKernelGetLibrary(library: *mut Handle, kernel: Handle) {
-        write_to_client(library, library_of(kernel)?)
+        write_to_client(library, library_of_kernel(kernel)?)
     }
     fn cuKernelGetAttribute(value: *mut c_int, number: c_int, kernel: Handle, _device: c_int) {
         get_attribute(value, number, kernel)
@@ -251,7 +259,7 @@ entry_points! {
         set_attribute(number, value, kernel)
     }
     fn cuKernelSetCacheConfig(kernel: Handle, _config: c_int, _device: c_int) {
-        function_of(kernel).map(drop)
+        function_from_handle(kernel).map(drop)
     }
     fn cuKernelGetName(name: *mut *const c_char, kernel: Handle) {
         write_name(name, kernel)
@@ -260,7 +268,7 @@ entry_points! {
         write_param_info(kernel, index, offset, size)
     }
     fn cuFuncGetModule(module: *mut Handle, kernel: Handle) {
-        write_to_client(module, library_of(kernel)?)
+        write_to_client(module, library_of_kernel(kernel)?)
     }
     fn cuFuncGetAttribute(value: *mut c_int, number: c_int, kernel: Handle) {
         get_attribute(value, number, kernel)
@@ -269,10 +277,10 @@ entry_points! {
         set_attribute(number, value, kernel)
     }
     fn cuFuncSetCacheConfig(kernel: Handle, _config: c_int) {
-        function_of(kernel).map(drop)
+        function_from_handle(kernel).map(drop)
     }
     fn cuFuncSetSharedMemConfig(kernel: Handle, _config: c_int) {
-        function_of(kernel).map(drop)
+        function_from_handle(kernel).map(drop)
     }
     fn cuFuncGetName(name: *mut *const c_char, kernel: Handle) {
         write_name(name, kernel)
@@ -281,11 +289,11 @@ entry_points! {
         write_param_info(kernel, index, offset, size)
     }
     fn cuFuncIsLoaded(state: *mut c_int, kernel: Handle) {
-        function_of(kernel)?;
+        function_from_handle(kernel)?;
         write_to_client(state, 1)
     }
     fn cuFuncLoad(kernel: Handle) {
-        function_of(kernel).map(drop)
+        function_from_handle(kernel).map(drop)
     }
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, kernel: Handle, threads: c_int, dynamic_shared_bytes: usize) {
         write_occupancy(blocks, kernel, threads, dynamic_shared_bytes)

@@ -20,6 +20,7 @@ pub(crate) fn violation(facts: &ValueFacts, tile: &Tile) -> Option<String> {
     facts.axes.iter().enumerate().find_map(|(dim, axis)| axis_violation(tile, dim, *axis, &value_at))
 }
 
+/// Returns whether `value` is a multiple of `divisor`, which is a power of two.
 fn divides(divisor: u64, value: i64) -> bool {
     value as u64 & (divisor - 1) == 0
 }

@@ -57,6 +57,7 @@ impl Check {
         Check::Padding,
     ];
 
+    /// Returns the diagnostic code of the check's findings.
     pub fn code(self) -> &'static str {
         match self {
             Check::Memory => "CHK001",
@@ -132,6 +133,7 @@ impl CheckedMemory {
     pub(crate) fn written_ranges(&self) -> Vec<(u64, u64)> {
         self.shadow.written_ranges()
     }
+    /// Returns the memory that the checks observe.
     pub(crate) fn memory(&self) -> &Memory {
         &self.inner.memory
     }
@@ -155,6 +157,7 @@ impl CheckedMemory {
         diagnostics.collect()
     }
 
+    /// Adds a finding if its check is enabled, its locations are new and fewer than `MAX_FINDINGS` findings exist.
     fn add_finding(&mut self, check: Check, loc: Loc, other_loc: Option<Loc>, message: String) {
         if self.checks.contains(&check)
             && self.reported.insert((check, loc, other_loc.unwrap_or(loc)))
@@ -164,6 +167,7 @@ impl CheckedMemory {
         }
     }
 
+    /// Returns the source location of the current access.
     fn current_loc(&self) -> Loc {
         self.current_access.map_or(Loc::UNKNOWN, |event| self.access_order.loc(event))
     }

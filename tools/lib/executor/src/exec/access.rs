@@ -50,7 +50,8 @@ pub(crate) enum AccessRequest<'a> {
         in_bounds: &'a [bool],
         mode: AtomicMode,
     },
-    /// A store through a multicast view, or a reduction into its memory. The executor models one device, so it changes one copy.
+    /// A store through a multicast view, or a reduction into its memory. The executor models one device, so
+    /// it writes one copy of the memory.
     MulticastStore {
         tile: Tile,
         view: Arc<View>,
@@ -85,7 +86,7 @@ pub(crate) enum AccessRequest<'a> {
 }
 
 /// Performs an access. Returns the loaded tile, for an access that loads, and the token of the access.
-pub(crate) fn perform(request: AccessRequest<'_>, access_attrs: AccessAttrs, env: &mut Env<'_>) -> Result<Results> {
+pub(crate) fn perform_access(request: AccessRequest<'_>, access_attrs: AccessAttrs, env: &mut Env<'_>) -> Result<Results> {
     env.begin_access(access_attrs);
     let tile = match &request {
         AccessRequest::LoadView { view, index, in_bounds } => {
@@ -166,6 +167,7 @@ fn run_length(pointers: &[u64], mask: Option<&Tile>, start: usize, element_bytes
     1 + (start + 1..pointers.len()).take_while(|i| follows(*i)).count()
 }
 
+/// Returns the address of each pointer of a tile.
 fn pointer_addresses(pointers: &Tile) -> Vec<u64> {
     let ElementWords::W64(addresses) = pointers.element_words() else { panic!("pointers have 64 bits") };
     addresses.clone()
@@ -196,6 +198,7 @@ fn load(pointers: &Tile, elem: Elem, mask: Option<&Tile>, padding: Option<&Tile>
     Ok(Tile::new(pointers.shape.clone(), elem, element_words))
 }
 
+/// Stores the elements with a true mask. Without a mask, stores all elements.
 fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mut Env<'_>) -> Result<()> {
     let (ty, addresses) = (value.carrier(), pointer_addresses(pointers));
     let bytes = if ty.bits() >= 8 { to_bytes(value) } else { Vec::new() };
@@ -215,7 +218,8 @@ fn store(pointers: &Tile, value: &Tile, mask: Option<&Tile>, env: &mut Env<'_>) 
     Ok(())
 }
 
-/// Stores a tile to multicast memory. With `reduction`, combines the tile with the contents. The executor models one device.
+/// Stores a tile to multicast memory. With `reduction`, combines the tile with the old contents. The executor models one
+/// device, so it writes one copy of the memory.
 pub(crate) fn multicast_store(
     reduction: Option<MulticastReduction>,
     view: &View,
@@ -261,7 +265,8 @@ fn atomic_result(mode: AtomicMode, ty: Scalar, old: u64, operand: u64) -> u64 {
     op.eval(ty, old, operand)
 }
 
-/// Performs an atomic operation on one element after another. Returns the old values. Elements with a false mask are zero.
+/// Performs an atomic operation on one element after another. Returns the old values. For elements
+/// with a false mask, the result is zero.
 pub(crate) fn read_modify_write(
     mode: AtomicMode,
     pointers: &Tile,
@@ -279,8 +284,8 @@ pub(crate) fn read_modify_write(
     Ok(Tile::new(operand.shape.clone(), operand.elem, old))
 }
 
-/// Compares and swaps one element after another. The comparison is bitwise. Returns the old values. Elements with a false mask have
-/// the value of `compare`.
+/// Compares and swaps one element after another. The comparison is bitwise. Returns the old values. For elements
+/// with a false mask, the result is the element of `compare`.
 pub(crate) fn compare_and_swap(
     pointers: &Tile,
     compare: &Tile,
@@ -352,7 +357,7 @@ impl TileWindow<'_> {
 
     /// Returns the in-bounds elements of a row as contiguous runs: index in the row, offset in the tensor, and length. `row` is the
     /// offset of coordinate 0 of the row in the tensor.
-    fn runs(&self, row: i64) -> Vec<(usize, i64, usize)> {
+    fn contiguous_runs(&self, row: i64) -> Vec<(usize, i64, usize)> {
         let last = self.view.tile.len() - 1;
         let stride = self.view.tensor.strides[self.view.dim_map[last]];
         let mut out: Vec<(usize, i64, usize)> = Vec::new();
@@ -433,7 +438,7 @@ pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Res
     let window = TileWindow::new(view, indices);
     let mut element_words = ElementWords::splat(ty, padding_bits(view.padding, ty), element_count(&view.tile));
     window.for_each_row(|tile_index, row| {
-        for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
+        for (at, element, length) in row.map_or(Vec::new(), |row| window.contiguous_runs(row)) {
             copy_words(&mut element_words, tile_index + at, &window.read_run(element, length, env)?);
         }
         Ok(())
@@ -445,7 +450,7 @@ pub(crate) fn load_view(view: &View, indices: &[Tile], env: &mut Env<'_>) -> Res
 fn store_view(view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
     let window = TileWindow::new(view, indices);
     window.for_each_row(|tile_index, row| {
-        for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
+        for (at, element, length) in row.map_or(Vec::new(), |row| window.contiguous_runs(row)) {
             let values = tile.element_words().gather(tile_index + at..tile_index + at + length);
             window.write_run(element, &values, env)?;
         }
@@ -457,7 +462,7 @@ fn store_view(view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> 
 pub(crate) fn reduce_view(mode: AtomicMode, view: &View, indices: &[Tile], tile: &Tile, env: &mut Env<'_>) -> Result<()> {
     let (window, ty) = (TileWindow::new(view, indices), view.tensor.elem);
     window.for_each_row(|tile_index, row| {
-        for (at, element, length) in row.map_or(Vec::new(), |row| window.runs(row)) {
+        for (at, element, length) in row.map_or(Vec::new(), |row| window.contiguous_runs(row)) {
             for k in 0..length {
                 let (address, _) = window.address(element + k as i64);
                 combine_element(mode, address, ty, tile.element_words().get(tile_index + at + k), env)?;
@@ -583,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_a_value_of_the_type() {
+    fn each_padding_kind_fills_with_its_f16_bit_pattern() {
         for (padding, bits) in
             [(Padding::NegZero, 0x8000), (Padding::Nan, 0x7fff), (Padding::PosInf, 0x7c00), (Padding::NegInf, 0xfc00)]
         {
@@ -594,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn four_bit_elements_share_bytes() {
+    fn loads_and_stores_of_4_bit_elements_use_half_bytes() {
         let view = view(Scalar::F4E2M1FN, &[6], &[4], ViewKind::Strided { steps: vec![1] }, None);
         let (loaded, _) = run_on(&[0x21, 0x43, 0x65], |env| load_view(&view, &index_tiles(&[1]), env).unwrap());
         assert_eq!(*loaded.element_words(), ElementWords::W8(vec![2, 3, 4, 5]));

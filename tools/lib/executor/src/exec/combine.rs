@@ -1,7 +1,7 @@
 //! Reductions and scans with any combiner body. An element-wise body runs once for many elements together. Any other body runs once
 //! per pair of elements.
 
-use super::{Env, Program, Results, run_body};
+use super::{Env, Program, Results, run_reduction_body};
 use crate::check::Check;
 use crate::tile::fold::Pairing;
 use crate::tile::{Tile, fold};
@@ -111,7 +111,7 @@ impl<P: Program> CombinerBody<'_, P> {
 
     /// Runs the body once and returns the values that it yields.
     fn run(&self, arguments: Vec<Tile>, env: &mut Env<'_>) -> Result<Vec<Tile>> {
-        let yielded = run_body(self.program, self.region, arguments.into_iter().map(Value::Tile).collect(), env)?;
+        let yielded = run_reduction_body(self.program, self.region, arguments.into_iter().map(Value::Tile).collect(), env)?;
         let tile = |value| if let Value::Tile(tile) = value { tile } else { panic!("a reduction yields {value:?}") };
         Ok(yielded.into_iter().map(tile).collect())
     }

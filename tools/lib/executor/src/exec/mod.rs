@@ -77,7 +77,7 @@ pub(crate) trait Program: Sync {
     }
     /// Returns the control-flow effect of an op.
     fn control<'a>(&self, op: &'a Self::Op) -> Control<'a>;
-    /// Computes the results of an op that is not control flow.
+    /// Computes the results of an op without control flow.
     fn execute(&self, op: Op, env: &mut Env<'_>) -> Result<Results>;
     /// Returns the reason for which an op must wait, as text for messages. `None` if the op can execute now.
     fn wait_reason(&self, _op: Op, _env: &mut Env<'_>) -> Option<String> {
@@ -140,7 +140,7 @@ pub(crate) struct CtaState {
     seed: u64,
     /// Number of ops that the CTA may still execute.
     ops_left: u64,
-    /// The time after which the run fails.
+    /// The time after which the run fails. `None`: the run has no time limit.
     deadline: Option<Instant>,
     /// Number of nested reductions that are running.
     pub(crate) reduction_depth: u32,
@@ -152,8 +152,8 @@ pub(crate) struct CtaState {
 
 /// Number of ops between two checks of the deadline. Reason: reading the clock takes longer than many ops.
 const DEADLINE_PERIOD: u64 = 64;
-/// Maximum nesting depth of reductions. Reason: each level recurses on the host stack.
-const MAX_NESTED_BODIES: u32 = 64;
+/// Maximum nesting depth of reductions. Reason: the interpreter recurses on the host stack for each level.
+const MAX_REDUCTION_DEPTH: u32 = 64;
 
 impl CtaState {
     pub(crate) fn new(
@@ -193,9 +193,11 @@ impl Env<'_> {
             format!("{use_text} elements that a load without padding left undetermined (outside the tensor or masked out)");
         self.kernel_memory.report(crate::check::Check::Padding, loc, message);
     }
+    /// Returns the run-time value of an SSA value.
     pub(crate) fn value(&self, id: Id) -> &Value {
         self.state.values[id.0 as usize].as_ref().expect("the verifier guarantees that a value is defined before its use")
     }
+    /// Returns the run-time value of an SSA value whose type is a tile.
     pub(crate) fn tile(&self, id: Id) -> &Tile {
         match self.value(id) {
             Value::Tile(tile) => tile,
@@ -261,7 +263,7 @@ struct Frame {
     /// The index of the next op in the block.
     next_op: usize,
     kind: FrameKind,
-    /// The op that owns the region.
+    /// The op that owns the region. `None` for the function or the body of a reduction.
     owner: Option<Op>,
     /// The number of live allocations at region entry. Region exit frees later allocations.
     allocation_mark: usize,
@@ -327,7 +329,7 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
                 return Err(Diagnostic::invalid("RUN015", "the launch exceeds its time limit"));
             }
             let body = self.program.body();
-            let ended = match body.blocks[frame.block].ops.get(frame.next_op) {
+            let status = match body.blocks[frame.block].ops.get(frame.next_op) {
                 None => self.end_block(&[], env)?,
                 Some(op) => {
                     if let Some(wait_reason) = self.program.wait_reason(*op, env) {
@@ -350,7 +352,7 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
                     })?
                 }
             };
-            if let Some(status) = ended {
+            if let Some(status) = status {
                 return Ok(status);
             }
         }
@@ -368,7 +370,7 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
         self.notify(op, env, |observer, moment| observer.after_op(moment, &results))
     }
 
-    /// Sends an event to the observer if it is active.
+    /// Sends an event about an op to the observer, if the observer is active.
     fn notify(
         &self,
         op: Op,
@@ -384,7 +386,7 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
     /// Starts the warp role that the current op begins, and all adjacent warp roles after it.
     fn start_roles(&mut self, env: &mut Env<'_>) {
         let body = self.program.body();
-        let frame = self.frames.last_mut().expect("a body is reached in an active block");
+        let frame = self.frames.last_mut().expect("a warp role starts in a running block");
         let ops = &body.blocks[frame.block].ops[frame.next_op - 1..];
         let bodies = ops.iter().map_while(|op| match self.program.control(&body.ops[*op].kind) {
             Control::WarpRole { index, body } => Some((index, body)),
@@ -422,18 +424,18 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
             }
         }
         match control {
-            Control::None => unreachable!("computed by the program"),
+            Control::None => unreachable!("the caller executes ops without control flow"),
             Control::If { cond, then, otherwise } => {
                 let region = if env.tile(cond).is_true() { then } else { otherwise };
                 self.enter_region(region, FrameKind::If, op, env);
                 Ok(None)
             }
             Control::For { lower, upper, step, init, unsigned, body } => {
-                let bound = |id: Id| {
+                let loop_operand = |id: Id| {
                     let tile = env.tile(id);
                     if unsigned { i128::from(tile.first()) } else { i128::from(tile.first_signed()) }
                 };
-                let (lower, upper, step) = (bound(lower), bound(upper), bound(step));
+                let (lower, upper, step) = (loop_operand(lower), loop_operand(upper), loop_operand(step));
                 if step <= 0 && lower < upper {
                     return Err(Diagnostic::invalid("RUN010", format!("a 'for' with the step {step} never ends")));
                 }
@@ -490,7 +492,7 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
     /// region.
     fn end_block(&mut self, values: &[Id], env: &mut Env<'_>) -> Result<Option<InterpreterStatus>> {
         let values = env.clone_values(values);
-        let frame = self.frames.last_mut().expect("a frame is left while it runs");
+        let frame = self.frames.last_mut().expect("a block ends only while its region runs");
         env.kernel_memory.release_allocations(frame.allocation_mark);
         match &mut frame.kind {
             FrameKind::Outermost => return Ok(Some(InterpreterStatus::Done(values))),
@@ -532,7 +534,7 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
 
     /// Pops the innermost frame and sets the results of its op.
     fn finish_region(&mut self, values: Vec<Value>, env: &mut Env<'_>) -> Result<Option<InterpreterStatus>> {
-        let frame = self.frames.pop().expect("a frame ends while it runs");
+        let frame = self.frames.pop().expect("a region ends only while it runs");
         env.kernel_memory.release_allocations(frame.allocation_mark);
         if let Some(owner) = frame.owner {
             env.set_values(&self.program.body().ops[owner].results, values.iter().cloned());
@@ -543,9 +545,14 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
 }
 
 /// Runs the body of a reduction to its end. Returns the yielded values.
-pub(crate) fn run_body<P: Program>(program: &P, region: Region, arguments: Vec<Value>, env: &mut Env<'_>) -> Result<Vec<Value>> {
-    if env.state.reduction_depth >= MAX_NESTED_BODIES {
-        return Err(Diagnostic::unsupported("RUN012", format!("reductions nested more than {MAX_NESTED_BODIES} deep")));
+pub(crate) fn run_reduction_body<P: Program>(
+    program: &P,
+    region: Region,
+    arguments: Vec<Value>,
+    env: &mut Env<'_>,
+) -> Result<Vec<Value>> {
+    if env.state.reduction_depth >= MAX_REDUCTION_DEPTH {
+        return Err(Diagnostic::unsupported("RUN012", format!("reductions nested more than {MAX_REDUCTION_DEPTH} deep")));
     }
     env.state.reduction_depth += 1;
     let result = RegionInterpreter::new(program, region, arguments, env).run(env);

@@ -5,7 +5,7 @@ use super::{Env, InterpreterStatus, Program, RegionInterpreter};
 use base::diag::Result;
 
 /// Maximum number of ops in one time slice of a seeded schedule.
-const MAX_SLICE: u64 = 16;
+const MAX_SLICE_OPS: u64 = 16;
 
 /// A warp role that has not ended, with its interpreter.
 struct ScheduledRole<'p, P: Program> {
@@ -62,7 +62,7 @@ impl<'p, P: Program> RoleScheduler<'p, P> {
                 None => u64::MAX,
                 Some(random_state) => {
                     self.next_role = Self::random_below(random_state, self.role_states.len() as u64) as usize;
-                    1 + Self::random_below(random_state, MAX_SLICE)
+                    1 + Self::random_below(random_state, MAX_SLICE_OPS)
                 }
             };
             self.next_role %= self.role_states.len();

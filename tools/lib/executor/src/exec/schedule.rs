@@ -34,7 +34,7 @@ pub(crate) struct KernelRun<'a, P> {
     pub(crate) blocks: BlockSelection,
     /// Maximum number of ops that each CTA executes.
     pub(crate) max_ops: u64,
-    /// The time after which the run fails.
+    /// The time after which the run fails. `None`: the run has no time limit.
     pub(crate) deadline: Option<Instant>,
     /// Seed of the warp-role scheduler and of the number of stolen tile blocks.
     pub(crate) seed: u64,
@@ -104,14 +104,14 @@ impl<P: Program> KernelRun<'_, P> {
 
     /// Runs the clusters in parallel. `print` receives their output in cluster order.
     pub(crate) fn run_in_parallel(&self, memory: &mut Memory, print: &mut dyn FnMut(&str)) -> Result<()> {
-        let mut first = 0;
-        while first < self.cluster_count() {
-            let group = first..self.cluster_count().min(first + CLUSTERS_PER_GROUP);
+        let mut first_cluster = 0;
+        while first_cluster < self.cluster_count() {
+            let group = first_cluster..self.cluster_count().min(first_cluster + CLUSTERS_PER_GROUP);
             let base = &*memory;
             // A single cluster runs on this thread.
             let outcomes: Vec<_> = match group.end - group.start {
                 1 => vec![self.run_isolated(group.start, base)],
-                _ => group.clone().into_par_iter().map(|at| self.run_isolated(at, base)).collect(),
+                _ => group.clone().into_par_iter().map(|cluster| self.run_isolated(cluster, base)).collect(),
             };
             for (printed, writes, result) in outcomes {
                 print(&printed);
@@ -120,7 +120,7 @@ impl<P: Program> KernelRun<'_, P> {
                     memory.write(address, &bytes)?;
                 }
             }
-            first = group.end;
+            first_cluster = group.end;
         }
         Ok(())
     }
@@ -261,12 +261,12 @@ impl<P: Program> Cluster<'_, P> {
         }
     }
 
-    /// Delivers the pending arrivals of one CTA to its peers. Returns whether the CTA had pending arrivals.
+    /// Delivers the pending arrivals of one CTA to the other CTAs of the cluster. Returns whether the CTA had pending arrivals.
     fn deliver_arrivals(&mut self, from: usize) -> bool {
         let remote_arrivals =
             self.ctas[from].state.hazards.as_mut().map(|hazards| std::mem::take(&mut hazards.remote_arrivals)).unwrap_or_default();
-        for (_, peer) in self.ctas.iter_mut().enumerate().filter(|(at, _)| *at != from) {
-            peer.state.remote_arrivals.extend(remote_arrivals.iter().cloned());
+        for (_, receiver) in self.ctas.iter_mut().enumerate().filter(|(index, _)| *index != from) {
+            receiver.state.remote_arrivals.extend(remote_arrivals.iter().cloned());
         }
         !remote_arrivals.is_empty()
     }

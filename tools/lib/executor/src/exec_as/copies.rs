@@ -184,15 +184,15 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(end_access(None, env))
     }
 
-    /// Copies the elements in the byte range `part` of a buffer, in runs that are contiguous in global memory and in the buffer.
-    /// Returns false and copies nothing if `--check` is active or an access faults. The caller then copies element by element to
-    /// find the first fault.
+    /// Copies the elements in the byte range `buffer_range` of a buffer, in runs that are contiguous in global memory and in the
+    /// buffer. Returns false and copies nothing if `--check` is active or an access faults. The caller then copies element by
+    /// element to find the first fault.
     fn copy_in_runs(
         &self,
         transfer: &GlobalTransfer<'_>,
         buffer: Buffer,
         slots_by_offset: &[u32],
-        part: &Range<usize>,
+        buffer_range: &Range<usize>,
         env: &mut Env<'_>,
     ) -> Result<bool> {
         let GlobalTransfer { op, distribution, addresses, ty, .. } = transfer;
@@ -207,7 +207,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                 offsets[distribution.elements[slot] as usize] as usize * element_bytes,
                 addresses[slot].map(|(address, _)| address),
             );
-            if !part.contains(&offset) {
+            if !buffer_range.contains(&offset) {
                 continue;
             }
             if address.is_some_and(|address| !address.is_multiple_of(element_bytes as u64)) {
@@ -246,15 +246,16 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(true)
     }
 
-    /// Copies chunks of `bytes` bytes: the chunks of all threads whose first byte is in the byte range `part` of the buffer.
-    /// Elements without an address become zero. With `whole`, either all elements of a chunk or none of them must have an address.
+    /// Copies chunks of `bytes` bytes: the chunks of all threads whose first byte is in the byte range `buffer_range` of the
+    /// buffer. Elements without an address become zero. With `whole`, either all elements of a chunk or none of them must have an
+    /// address.
     fn copy_chunks(
         &self,
         transfer: &GlobalTransfer<'_>,
         buffer: Buffer,
         bytes: u32,
         whole: bool,
-        part: Range<usize>,
+        buffer_range: Range<usize>,
         env: &mut Env<'_>,
     ) -> Result<()> {
         let GlobalTransfer { op, distribution, addresses, ty, .. } = transfer;
@@ -270,7 +271,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             (0..distribution.slot_count()).step_by(width).filter(|first| distribution.is_leader[distribution.thread_of(*first)])
         {
             let offset = |slot: usize| offsets[distribution.elements[slot] as usize] as usize * element_bytes;
-            if !part.contains(&offset(first)) {
+            if !buffer_range.contains(&offset(first)) {
                 continue;
             }
             if let Some(i) = (1..width).find(|i| offset(first + i) != offset(first) + i * element_bytes) {

@@ -33,7 +33,7 @@ impl CoreType for Type {
     }
 }
 
-/// Returns the use of an op's operands as strides of a memref.
+/// Returns how an op uses its operands as strides of a memref.
 pub(super) fn stride_use<O: DistributedOp>(op: &O) -> StrideUse<'_> {
     if let OpClass::As(Op::Core(core)) = op.op_class() { exec_core::stride_use(core) } else { StrideUse::Other }
 }
@@ -107,12 +107,13 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         }
     }
 
+    /// Returns whether two values have the same layout.
     fn have_same_layout(&self, a: Id, b: Id) -> bool {
         self.distribution(a).layout == self.distribution(b).layout
     }
 
-    /// Plans an op that only moves elements between slots. `operand_element` maps an element of the result to an element of the
-    /// operand.
+    /// Plans an op that copies elements from operand slots to result slots without arithmetic. A scalar operand needs no plan.
+    /// `operand_element` maps an element of the result to an element of the operand.
     pub(super) fn plan_move(
         &self,
         x: Id,
@@ -145,7 +146,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Tile::new(self.distribution(id).shape(), elem, ElementWords::collect(elem.carrier(), computed))
     }
 
-    /// Executes an op that only moves elements between slots, according to its plan.
+    /// Executes an op that copies elements from operand slots to result slots, according to its plan.
     pub(super) fn execute_move(&self, op: OpId, x: Id, env: &Env<'_>) -> Result<Results> {
         let tile = env.tile(x);
         let elem = self.elem(self.result(op));
@@ -167,7 +168,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         match core {
             Core::Constant { .. } | Core::Iota {} => match &self.plans[op.0 as usize] {
                 OpPlan::Computed(tile) => Ok(smallvec![Value::Tile(tile.clone())]),
-                _ => unreachable!("planned in advance"),
+                _ => unreachable!("`plan_core` computes constants and iotas"),
             },
             Core::Broadcast { x } | Core::Reshape { x } | Core::Permute { x, .. } => self.execute_move(op, *x, env),
             Core::Cat { .. } | Core::Extract { .. } | Core::Insert { .. } | Core::Reinterpret { .. } => {
@@ -278,19 +279,19 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             }
             Core::Cat { lhs, rhs, dim } => {
                 let dim = *dim as usize;
-                let (strides, parts) = (Strides::for_shape(self.ty(result).shape()), [*lhs, *rhs]);
-                let shapes = parts.map(|part| self.shape(part));
-                let tiles = parts.map(|part| self.slots(part, env));
+                let (strides, operands) = (Strides::for_shape(self.ty(result).shape()), [*lhs, *rhs]);
+                let shapes = operands.map(|operand| self.shape(operand));
+                let tiles = operands.map(|operand| self.slots(operand, env));
                 for slot in 0..to.slot_count() {
-                    let along = strides.coordinate(to.elements[slot], dim);
-                    let part = usize::from(along >= shapes[0][dim]);
-                    let part_strides = Strides::for_shape(&shapes[part]);
+                    let result_coordinate = strides.coordinate(to.elements[slot], dim);
+                    let operand = usize::from(result_coordinate >= shapes[0][dim]);
+                    let operand_strides = Strides::for_shape(&shapes[operand]);
                     let coordinate = |d: usize| match d == dim {
-                        true => along - part as u32 * shapes[0][dim],
+                        true => result_coordinate - operand as u32 * shapes[0][dim],
                         false => strides.coordinate(to.elements[slot], d),
                     };
-                    let element = (0..shapes[part].len()).map(|d| coordinate(d) << part_strides.shift[d]).sum();
-                    element_words.set(slot, tiles[part].element_words().get(operand_slot(parts[part], slot, element)?));
+                    let element = (0..shapes[operand].len()).map(|d| coordinate(d) << operand_strides.shift[d]).sum();
+                    element_words.set(slot, tiles[operand].element_words().get(operand_slot(operands[operand], slot, element)?));
                 }
             }
             Core::Reinterpret { x } => return self.reinterpret(op, *x, env),
@@ -313,8 +314,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         let mut element_words = ElementWords::splat(result_elem.carrier(), 0, to.slot_count());
         for slot in 0..to.slot_count() {
             let element = to.elements[slot];
-            // If the operand elements are narrower, a result element consists of several operand elements. Otherwise it is a part
-            // of one operand element.
+            // If the operand elements are narrower, a result element consists of several operand elements. Otherwise a result
+            // element is a part of one operand element.
             let operand_count = (result_elem.bits() / operand_elem.bits()).max(1);
             let part_count = (operand_elem.bits() / result_elem.bits()).max(1);
             let operand_slots = (0..operand_count)

@@ -25,11 +25,12 @@ pub(crate) struct Distribution {
     pub(crate) elements: Vec<u32>,
     /// For each thread, the element in its register 0. The element in another register is the XOR of this element and a value that
     /// depends only on the register.
-    thread_parts: Vec<u32>,
+    first_elements: Vec<u32>,
     /// For each thread, whether it is the leader of the threads with equal elements. Only leaders store to memory.
     pub(crate) is_leader: Vec<bool>,
-    /// Maps the XOR of an element and the thread's entry in `thread_parts` to the register with the element.
-    registers_by_part: Vec<u32>,
+    /// Maps the XOR of an element and its thread's entry in `first_elements` to the register with the element. `ABSENT` if the
+    /// thread has no such register.
+    registers_by_xor: Vec<u32>,
 }
 
 impl Distribution {
@@ -44,17 +45,22 @@ impl Distribution {
         if registers_per_thread.saturating_mul(thread_count) > MAX_SLOTS || 1usize << bits > MAX_SLOTS {
             return Err(format!("a tile of more than {MAX_SLOTS} registers in all threads"));
         }
-        let register_parts: Vec<u32> =
+        let register_xors: Vec<u32> =
             (0..registers_per_thread).map(|register| xor_of_bases(&layout.register, register as u32)).collect();
-        let thread_part = |thread: usize| {
+        let first_element = |thread: usize| {
             let (lane, warp) = (thread as u32 & ((1 << LANE_BITS) - 1), thread as u32 >> LANE_BITS);
             xor_of_bases(&layout.lane, lane) ^ xor_of_bases(&layout.warp, warp)
         };
-        let thread_parts: Vec<u32> = (0..thread_count).map(thread_part).collect();
-        let mut registers_by_part = vec![ABSENT; 1 << bits];
-        register_parts.iter().enumerate().for_each(|(register, part)| registers_by_part[*part as usize] = register as u32);
-        let elements =
-            thread_parts.iter().flat_map(|thread_part| register_parts.iter().map(move |part| thread_part ^ part)).collect();
+        let first_elements: Vec<u32> = (0..thread_count).map(first_element).collect();
+        let mut registers_by_xor = vec![ABSENT; 1 << bits];
+        register_xors
+            .iter()
+            .enumerate()
+            .for_each(|(register, register_xor)| registers_by_xor[*register_xor as usize] = register as u32);
+        let elements = first_elements
+            .iter()
+            .flat_map(|first_element| register_xors.iter().map(move |register_xor| first_element ^ register_xor))
+            .collect();
         // Threads that differ only in bits with a zero basis have equal elements. The leader has zeros in these bits.
         let zero_bits = |bases: &[u32]| (0..bases.len()).filter(|bit| bases[*bit] == 0).fold(0, |mask, bit| mask | 1usize << bit);
         let replicated_bits = zero_bits(&layout.lane) | zero_bits(&layout.warp) << LANE_BITS;
@@ -64,23 +70,27 @@ impl Distribution {
             registers_per_thread,
             thread_count,
             elements,
-            thread_parts,
+            first_elements,
             is_leader,
-            registers_by_part,
+            registers_by_xor,
         })
     }
 
+    /// Returns the number of slots of all threads.
     pub(crate) fn slot_count(&self) -> usize {
         self.elements.len()
     }
+    /// Returns the thread whose register is a slot.
     pub(crate) fn thread_of(&self, slot: usize) -> usize {
         slot / self.registers_per_thread
     }
+    /// Returns the warp of the thread whose register is a slot.
     pub(crate) fn warp_of(&self, slot: usize) -> usize {
         self.thread_of(slot) >> LANE_BITS
     }
+    /// Returns the number of elements of the complete tile.
     pub(crate) fn element_count(&self) -> usize {
-        self.registers_by_part.len()
+        self.registers_by_xor.len()
     }
     /// Returns the shape of the one-dimensional tile of all slots.
     pub(crate) fn shape(&self) -> Shape {
@@ -89,11 +99,11 @@ impl Distribution {
 
     /// Returns the slot of a thread with an element. `None` if the thread does not have the element.
     pub(crate) fn slot_of(&self, thread: usize, element: u32) -> Option<usize> {
-        let register = *self.registers_by_part.get((element ^ self.thread_parts[thread]) as usize)?;
+        let register = *self.registers_by_xor.get((element ^ self.first_elements[thread]) as usize)?;
         (register != ABSENT).then(|| thread * self.registers_per_thread + register as usize)
     }
 
-    /// Returns for each element the slot of the leader that has the element.
+    /// Returns for each element the slot of the leader that has the element, or `ABSENT` without such a slot.
     pub(crate) fn leader_slots(&self) -> Vec<u32> {
         let mut leader_slots = vec![ABSENT; self.element_count()];
         let slots_of_leaders = (0..self.slot_count()).filter(|slot| self.is_leader[self.thread_of(*slot)]);
@@ -129,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn register_slots_agree_with_the_layout() {
+    fn elements_and_slots_match_the_layout() {
         let (layout, distribution) = (layout(), Distribution::new(&layout(), 6, 4).unwrap());
         for slot in 0..distribution.slot_count() {
             let (thread, register) = (slot / 2, slot % 2);
@@ -142,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn gather_inverts_scatter_and_detects_disagreement() {
+    fn gather_inverts_scatter_and_rejects_unequal_copies_of_an_element() {
         let distribution = Distribution::new(&layout(), 6, 4).unwrap();
         let gathered = ElementWords::W32((0..64).collect());
         let slots = distribution.scatter(&gathered, Elem::Scalar(Scalar::I32));

@@ -42,6 +42,7 @@ impl GlobalTransfer<'_> {
 }
 
 impl<O: DistributedOp> DistributedProgram<'_, O> {
+    /// Returns the attributes of a memory access by an op.
     pub(super) fn access_attrs(&self, op: OpId, token: Option<Id>, order: Order) -> AccessAttrs {
         AccessAttrs { loc: self.source.body.ops[op].loc, token, ordering: order.semantics, scope: order.scope }
     }
@@ -95,7 +96,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         for (t, id) in index.iter().enumerate() {
             let dim = view.dim_map[t];
             let (size, stride) = (view.tensor.sizes[dim].max(0) as u128, view.tensor.strides[dim]);
-            let offset_of = |coordinate: u128| (coordinate < size).then_some((coordinate as i64).wrapping_mul(stride));
+            let tensor_offset = |coordinate: u128| (coordinate < size).then_some((coordinate as i64).wrapping_mul(stride));
             let mut add_offset = |slot: usize, offset: Option<i64>| {
                 offsets[slot] = offsets[slot].and_then(|sum| offset.map(|offset| sum.wrapping_add(offset)));
             };
@@ -106,19 +107,19 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                     let row_slot = row_distribution.slot_of(thread, row);
                     let row_slot = row_slot
                         .ok_or_else(|| self.invalid_op(op, format!("needs row {row} of {id}, missing in thread {thread}")))?;
-                    add_offset(slot, offset_of(rows.element_words().get(row_slot).into()));
+                    add_offset(slot, tensor_offset(rows.element_words().get(row_slot).into()));
                 }
                 continue;
             }
             let origin = u128::from(env.tile(*id).first()) * u128::from(view.kind.step(&view.tile, t));
-            let tile_offsets: Vec<Option<i64>> = (0..view.tile[t]).map(|i| offset_of(origin + u128::from(i))).collect();
+            let tile_offsets: Vec<Option<i64>> = (0..view.tile[t]).map(|i| tensor_offset(origin + u128::from(i))).collect();
             (0..distribution.slot_count())
                 .for_each(|slot| add_offset(slot, tile_offsets[strides.coordinate(distribution.elements[slot], t) as usize]));
         }
-        let (base, bits) = (view.tensor.base, memory_bits(view.tensor.elem));
+        let (base, element_bits) = (view.tensor.base, memory_bits(view.tensor.elem));
         let address = |offset: i64| {
-            let bits = i128::from(offset) * i128::from(bits);
-            (base.wrapping_add((bits >> 3) as u64), bits & 7 != 0)
+            let bit_offset = i128::from(offset) * i128::from(element_bits);
+            (base.wrapping_add((bit_offset >> 3) as u64), bit_offset & 7 != 0)
         };
         Ok(offsets.into_iter().map(|offset| offset.map(address)).collect())
     }
@@ -188,16 +189,16 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
     /// the elements are contiguous and that the address is aligned.
     fn vector_address(&self, transfer: &GlobalTransfer<'_>, first: usize) -> Result<ElementAddress> {
         let (op, addresses) = (transfer.op, &transfer.addresses[first..first + transfer.width]);
-        let partial = || self.invalid_op(op, "moves a vector of which only some elements are enabled");
+        let partial_error = || self.invalid_op(op, "moves a vector of which only some elements are enabled");
         let Some((address, upper)) = addresses[0] else {
-            return if addresses.iter().all(Option::is_none) { Ok(None) } else { Err(partial()) };
+            return if addresses.iter().all(Option::is_none) { Ok(None) } else { Err(partial_error()) };
         };
         let bits = u64::from(memory_bits(transfer.ty));
         for (i, element) in addresses.iter().enumerate().skip(1) {
             let distance_bits = i as u64 * bits + if upper { 4 } else { 0 };
-            let (at, _) = element.ok_or_else(partial)?;
+            let (element_address, _) = element.ok_or_else(partial_error)?;
             if *element != Some((address.wrapping_add(distance_bits >> 3), distance_bits & 7 != 0)) {
-                return Err(self.invalid_op(op, format!("treats addresses {address:#x} and {at:#x} as adjacent")));
+                return Err(self.invalid_op(op, format!("treats addresses {address:#x} and {element_address:#x} as adjacent")));
             }
         }
         let byte_count = transfer.vector_bytes();
@@ -232,7 +233,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             let Some((address, upper)) = self.vector_address(transfer, first)? else { continue };
             self.record_access(transfer, address, first, true, env)?;
             if bits == 4 && transfer.width == 1 {
-                // A byte contains two 4-bit elements. A read-modify-write keeps the other element.
+                // A byte contains two 4-bit elements. A read-modify-write preserves the other element of the byte.
                 let (mut byte, shift) = ([0], if upper { 4 } else { 0 });
                 env.kernel_memory.read(address, &mut byte)?;
                 let value = slots.element_words().get(first) as u8 & 15;
@@ -274,8 +275,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         recorded.map_err(|fault| self.fault_error(transfer.op, None, fault, writes))
     }
 
-    /// Executes an atomic operation on one element after another, in tile order. Of the threads with equal elements, only one
-    /// executes the operation.
+    /// Executes an atomic operation on one element after another, in tile order. If several threads have copies of
+    /// an element, only one operation executes for it.
     pub(super) fn atomic(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         let gather_optional = |id: Option<Id>, env: &Env<'_>| id.map(|id| self.gathered(id, env)).transpose();
         match kind {

@@ -28,7 +28,8 @@ const WARPS_OF_ROLE: u16 = u16::MAX - 64;
 const MMAS_OF_ROLE: u16 = WARPS_OF_ROLE - 64;
 /// Number of bytes of global memory whose histories are allocated together.
 const PAGE_BYTES: usize = 4096;
-/// If more pages of global memory have histories, the next barrier of a CTA without warp roles removes all pages.
+/// If more pages of global memory have histories, the next barrier removes all histories. This applies to a CTA without warp
+/// roles, where a barrier orders all earlier accesses before all later ones.
 const MAX_PAGES: usize = 256;
 
 /// The accesses to a byte with which a later access may race.
@@ -50,17 +51,21 @@ pub(crate) struct HistoryTable {
     /// Recently added histories by hash, so that equal histories usually share an index.
     recent: Box<[HistoryIndex; RECENT_ENTRIES]>,
     /// Number of histories at which the owner of the table removes unused histories.
-    limit: usize,
+    compaction_threshold: usize,
 }
 
 /// Number of entries of `HistoryTable::recent`.
 const RECENT_ENTRIES: usize = 256;
-/// The initial `HistoryTable::limit`, which corresponds to 18 MB of histories.
-const INITIAL_LIMIT: usize = 1 << 19;
+/// The initial `HistoryTable::compaction_threshold`, which corresponds to 18 MiB of histories.
+const INITIAL_COMPACTION_THRESHOLD: usize = 1 << 19;
 
 impl Default for HistoryTable {
     fn default() -> Self {
-        HistoryTable { histories: vec![AccessHistory::default()], recent: Box::new([0; RECENT_ENTRIES]), limit: INITIAL_LIMIT }
+        HistoryTable {
+            histories: vec![AccessHistory::default()],
+            recent: Box::new([0; RECENT_ENTRIES]),
+            compaction_threshold: INITIAL_COMPACTION_THRESHOLD,
+        }
     }
 }
 
@@ -79,12 +84,14 @@ impl HistoryTable {
         self.recent[entry]
     }
 
+    /// Returns the number of interned histories, including the history of a byte without accesses.
     #[cfg(test)]
     pub(crate) fn history_count(&self) -> usize {
         self.histories.len()
     }
+    /// Returns whether the owner of the table must remove unused histories.
     pub(crate) fn is_full(&self) -> bool {
-        self.histories.len() >= self.limit
+        self.histories.len() >= self.compaction_threshold
     }
 
     /// Removes the histories to which no byte refers. `bytes` yields the indices of all bytes. The function updates these indices.
@@ -99,7 +106,7 @@ impl HistoryTable {
             *index = new_index[*index as usize];
         }
         self.recent.fill(0);
-        self.limit = INITIAL_LIMIT.max(2 * self.histories.len());
+        self.compaction_threshold = INITIAL_COMPACTION_THRESHOLD.max(2 * self.histories.len());
     }
 }
 
@@ -154,6 +161,7 @@ impl HappensBefore {
         HappensBefore { vector_clocks: vec![vec![0; 2 * count]; count], role_of_warp, ..HappensBefore::default() }
     }
 
+    /// Returns the index of the current warp role.
     pub(super) fn warp_role(&self) -> usize {
         self.warp_role
     }
@@ -230,7 +238,7 @@ impl HappensBefore {
         Ok(())
     }
 
-    /// Records that all warps of the current role pass a barrier, which orders their earlier accesses before their later ones.
+    /// Records a barrier of all warps of the current role. The barrier orders their earlier accesses before their later ones.
     fn pass_barrier(&mut self) {
         self.vector_clocks[self.warp_role][self.warp_role] = self.current.event;
     }
@@ -250,7 +258,7 @@ pub(crate) struct Hazards {
     pub(super) pipelines: Pipelines,
     /// Arrivals to forward to the other CTAs of the cluster.
     pub(crate) remote_arrivals: Vec<RemoteArrival>,
-    /// The message about the first protocol violation by an arrival from another CTA.
+    /// The message about a protocol violation by an arrival from another CTA. `None` without a violation.
     first_violation: Option<String>,
     /// The first warp of each warp role.
     first_warps: Vec<usize>,
@@ -306,7 +314,7 @@ impl Hazards {
         }
     }
 
-    /// Records that all warps of the current role pass a barrier, which orders their earlier accesses before their later ones.
+    /// Records a barrier of all warps of the current role. The barrier orders their earlier accesses before their later ones.
     pub(crate) fn pass_barrier(&mut self) {
         self.clock.pass_barrier();
         if self.first_warps.is_empty() && self.global_histories.len() > MAX_PAGES {
@@ -401,11 +409,11 @@ impl Hazards {
     pub(super) fn receive_arrival(&mut self, arrival: RemoteArrival) {
         for chunk in &arrival.chunks {
             let length = chunk.data.len();
-            let is_free = self
+            let not_in_use = self
                 .in_flight
                 .check_no_copy(chunk.start, length)
                 .and_then(|()| self.in_flight.check_no_mma_read(chunk.start, length));
-            if is_free.is_err() {
+            if not_in_use.is_err() {
                 self.first_violation = Some(format!(
                     "another CTA fills stage {} of pipeline{} while it is in use here",
                     arrival.stage, arrival.pipeline
@@ -417,7 +425,7 @@ impl Hazards {
         self.first_violation = self.first_violation.take().or(outcome.err());
     }
 
-    /// Returns the message about the first protocol violation by an arrival from another CTA.
+    /// Returns the message about a protocol violation by an arrival from another CTA, or `None` without a violation.
     pub(super) fn first_violation(&self) -> Option<&str> {
         self.first_violation.as_deref()
     }
@@ -485,13 +493,13 @@ impl Hazards {
             return Ok(());
         }
         let warp = self.warp_in_cta(warp);
-        let (mut at, end) = (address, address.saturating_add(bytes as u64));
-        while at < end {
-            let first = at as usize % PAGE_BYTES;
-            let count = (PAGE_BYTES - first).min((end - at) as usize);
-            let page = self.global_histories.entry(at / PAGE_BYTES as u64).or_insert_with(|| Box::new([0; PAGE_BYTES]));
+        let (mut chunk_address, end) = (address, address.saturating_add(bytes as u64));
+        while chunk_address < end {
+            let first = chunk_address as usize % PAGE_BYTES;
+            let count = (PAGE_BYTES - first).min((end - chunk_address) as usize);
+            let page = self.global_histories.entry(chunk_address / PAGE_BYTES as u64).or_insert_with(|| Box::new([0; PAGE_BYTES]));
             self.clock.check_accesses(&mut self.global_history_table, &mut page[first..first + count], warp, writes)?;
-            at += count as u64;
+            chunk_address += count as u64;
         }
         Ok(())
     }
@@ -621,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_arrive_at_their_wait() {
+    fn a_wait_makes_the_data_of_its_copy_groups_readable() {
         let mut hazards = overlapping_buffers();
         let begin = |hazards: &mut Hazards, op| hazards.begin_op(OpId(op), declare_both(), Completes::AtOnce);
         begin(&mut hazards, 1);
@@ -662,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_wait_completes_no_tma_copies_and_a_pipeline_no_groups() {
+    fn a_group_wait_skips_tma_copies_and_a_pipeline_wait_skips_copy_groups() {
         let warp_roles = [WarpRole { name: "main".into(), first_warp: 0, warps: 1 }];
         let pipeline = PipelineConfig {
             depth: 1,
@@ -699,7 +707,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_in_an_uncommitted_group_never_arrives() {
+    fn a_wait_does_not_complete_copies_of_an_uncommitted_group() {
         let mut hazards = overlapping_buffers();
         hazards.begin_op(OpId(1), declare_both(), Completes::AtOnce);
         hazards.copy(0, 0, &[1], 0).unwrap();

@@ -10,10 +10,12 @@ use std::collections::VecDeque;
 /// Contiguous bytes of a copy: the bytes of a thread's `cp.async` instruction, or a run of a TMA copy.
 #[derive(Clone)]
 pub(super) struct CopyChunk {
+    /// The number of the destination buffer.
     pub(super) buffer: usize,
     /// The address of the first byte in the CTA's memory.
     pub(super) start: usize,
     pub(super) data: Vec<u8>,
+    /// The number of the copying warp within the CTA.
     pub(super) warp: usize,
     /// The number of the op that issued the copy.
     pub(super) op: u32,
@@ -27,7 +29,9 @@ pub(super) struct MmaRead {
     pub(super) start: usize,
     /// The number of bytes.
     pub(super) length: usize,
+    /// The number of the reading warp within the CTA.
     pub(super) warp: usize,
+    /// The number of the MMA op.
     pub(super) op: u32,
 }
 
@@ -66,6 +70,7 @@ impl InFlight {
         }
     }
 
+    /// Returns the queues of the current role.
     fn current_queues(&mut self) -> &mut RoleQueues {
         self.switch_role(self.warp_role);
         &mut self.role_queues[self.warp_role]
@@ -119,7 +124,7 @@ impl InFlight {
         chunks
     }
 
-    /// Opens an MMA group. Later reads belong to this group.
+    /// Opens an MMA group of the current role. Later MMA reads of the role belong to this group.
     pub(super) fn open_mma_group(&mut self) {
         self.current_queues().mma_groups.push_back(Vec::new());
     }
@@ -131,7 +136,7 @@ impl InFlight {
             self.mma_reads.resize(end, (0, 0));
         }
         self.mma_reads[read.start..end].iter_mut().for_each(|(reader, count)| (*reader, *count) = (read.op, *count + 1));
-        self.current_queues().mma_groups.back_mut().expect("an MMA was started").push(read);
+        self.current_queues().mma_groups.back_mut().expect("`open_mma_group` precedes the reads of an MMA").push(read);
     }
 
     /// Completes all MMA groups except the last `pending`. Returns the reads of the completed groups.

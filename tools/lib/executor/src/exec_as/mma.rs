@@ -25,8 +25,8 @@ impl MmaShapes {
     fn new(shapes: [Shape; 3]) -> Result<MmaShapes, String> {
         let [a, b, c] = [&shapes[0], &shapes[1], &shapes[2]];
         let rank = c.len();
-        let fits = (2..=3).contains(&rank) && a.len() == rank && b.len() == rank && a[rank - 1] == b[rank - 2];
-        if !fits || a[..rank - 1] != c[..rank - 1] || b[rank - 1] != c[rank - 1] || b[..rank - 2] != c[..rank - 2] {
+        let ranks_match = (2..=3).contains(&rank) && a.len() == rank && b.len() == rank && a[rank - 1] == b[rank - 2];
+        if !ranks_match || a[..rank - 1] != c[..rank - 1] || b[rank - 1] != c[rank - 1] || b[..rank - 2] != c[..rank - 2] {
             return Err(format!("multiplies {a:?} by {b:?} into {c:?}"));
         }
         Ok(MmaShapes(shapes))
@@ -50,7 +50,8 @@ impl MmaShapes {
         [depth.clone().map(|k| a_start | k).collect(), depth.map(|k| b_start | k << b.shift[rank - 2]).collect()]
     }
 
-    /// Returns two numbers that identify the row and the column of an accumulator element, including its batch index.
+    /// Returns two keys of an accumulator element: the first identifies its row and batch index, the second its column and batch
+    /// index.
     fn row_and_column(&self, acc_element: u32) -> [u32; 2] {
         let (c, rank) = (Strides::for_shape(&self.0[2]), self.0[2].len());
         [acc_element & !c.mask(rank - 1), acc_element & !c.mask(rank - 2)]
@@ -76,11 +77,12 @@ impl Numbering {
     }
 }
 
-/// Returns whether the MMA starts from a zero-initialised accumulator.
+/// Returns whether the operand `zero_init` of an MMA requests a zero-initialised accumulator. False without the operand.
 fn is_zero_init(zero_init: Option<Id>, env: &Env<'_>) -> bool {
     zero_init.is_some_and(|zero_init| env.tile(zero_init).first() & 1 == 1)
 }
 
+/// Converts the flag of an integer MMA operand to its signedness.
 fn signedness(signed: bool) -> Signedness {
     if signed { Signedness::Signed } else { Signedness::Unsigned }
 }
@@ -199,9 +201,9 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             self.check_fragment(lhs, atom.a, rows, Numbering::Linear)?;
             self.check_fragment(rhs, atom.b, Numbering::Linear, columns)?;
             self.check_fragment(acc, atom.c, rows, columns)?;
-            if let Some([of_lhs, of_rhs]) = scales {
-                self.check_scales(of_lhs, atom, true, rows)?;
-                self.check_scales(of_rhs, atom, false, columns)?;
+            if let Some([lhs_scales, rhs_scales]) = scales {
+                self.check_scales(lhs_scales, atom, true, rows)?;
+                self.check_scales(rhs_scales, atom, false, columns)?;
             }
             Ok(())
         };
@@ -231,7 +233,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
     }
 
     /// Checks the layout of scales. The lanes of a quad from which the atom reads the scales of a row of A (or a column of B) must
-    /// have these scales. The lowest registers must have the scales of one atom.
+    /// have the scales of this row or column. The lowest registers must have the scales of one atom.
     fn check_scales(&self, id: Id, atom: &SyncAtom, of_lhs: bool, numbering: Numbering) -> Result<(), String> {
         let (layout, strides) = (&self.distribution(id).layout, Strides::for_shape(self.ty(id).shape()));
         let rank = strides.shift.len();
@@ -462,8 +464,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Ok(Tile::new([rows, columns].into_iter().collect(), elem, buffer_words(elem, first)))
     }
 
-    /// Returns the access runs of one thread for elements of a buffer. The runs depend only on the op, so the first execution
-    /// stores them in entry `run_index` of the op.
+    /// Returns the runs of contiguous bytes of an access to elements of a buffer by warp 0. The runs depend only on the op, so the
+    /// first execution stores them in entry `run_index` of the op.
     fn cached_runs(&self, op: OpId, buffer: Buffer, run_index: usize, elements: impl ExactSizeIterator<Item = u32>) -> &AccessRuns {
         self.access_runs[op.0 as usize][run_index].get_or_init(|| {
             let (size, count, offsets) =

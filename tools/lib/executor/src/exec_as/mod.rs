@@ -52,7 +52,7 @@ pub(crate) trait DistributedOp: CoreDialectOp + Sync {
 pub(crate) enum OpClass<'a> {
     /// An op of `.as`.
     As(&'a Op),
-    /// Waits until this number of threads has arrived.
+    /// A barrier of this number of threads.
     Barrier { threads: u32 },
     /// Commits the open copy group.
     CommitCopies,
@@ -282,7 +282,9 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
     /// Returns the distribution of a value over threads.
     fn distribution(&self, id: Id) -> &Arc<Distribution> {
         match self.ty(id).layout() {
-            Some(layout) => self.distributions[layout.0 as usize].as_ref().expect("expanded for every value"),
+            Some(layout) => {
+                self.distributions[layout.0 as usize].as_ref().expect("`expand_layouts` covers the layout of every value")
+            }
             None => &self.scalar_distributions[self.role_of_value[id.0 as usize]],
         }
     }
@@ -296,7 +298,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         if self.is_scalar(id) { Tile::splat(self.distribution(id).shape(), tile.elem, tile.first()) } else { tile.clone() }
     }
 
-    /// Returns the slots of a value. For a scalar, the result has as many slots as the value `like`.
+    /// Returns the slots of a value. For a scalar, the result has as many slots as the value `like`, each with the scalar.
     fn slots_like(&self, id: Id, like: Id, env: &Env<'_>) -> Tile {
         if !self.is_scalar(id) {
             return self.slots(id, env);
@@ -370,7 +372,7 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
             Op::Core(core) => self.execute_core_op(op, core, env),
             Op::Coordinate { .. } => match &self.plans[op.0 as usize] {
                 OpPlan::Computed(tile) => Ok(smallvec![Value::Tile(tile.clone())]),
-                _ => unreachable!("planned in advance"),
+                _ => unreachable!("`plan_op` computes the coordinates"),
             },
             Op::ConvertLayout { x, .. } => self.execute_move(op, *x, env),
             Op::LoadView { .. } | Op::StoreView { .. } => self.view_access(op, kind, env),
@@ -400,14 +402,16 @@ impl<'a, O: DistributedOp> DistributedProgram<'a, O> {
         self.source.body.walk(self.source.region).into_iter().any(|op| match self.source.body.ops[op].kind.op_class() {
             OpClass::As(Op::Core(Core::Alloca { shareable, .. })) => *shareable,
             OpClass::As(kind) => {
-                let strong = |access: GlobalAccess<'_>| access.access_kind == AccessKind::Changes || access.order.semantics != Weak;
-                kind.effects().global.is_some_and(strong)
+                let may_order_blocks =
+                    |access: GlobalAccess<'_>| access.access_kind == AccessKind::Changes || access.order.semantics != Weak;
+                kind.effects().global.is_some_and(may_order_blocks)
             }
             _ => false,
         })
     }
 
-    /// Begins one execution of an op in the race detector. Later accesses belong to this execution.
+    /// Begins one execution of an op in the race detector, and selects the stages of the buffers that the op accesses. Later
+    /// accesses belong to this execution.
     fn begin_op(&self, op: OpId, env: &mut Env<'_>) -> Result<()> {
         let Effects { buffers, completes, .. } = match self.source.body.ops[op].kind.op_class() {
             OpClass::As(kind) => kind.effects(),
@@ -555,7 +559,7 @@ impl<O: DistributedOp> Program for DistributedProgram<'_, O> {
                 self.hazards(env).arrive_at_pipeline(pipeline, stage, side, threads);
                 Ok(Results::new())
             }
-            OpClass::WarpRole { .. } => unreachable!("the interpreter runs its body"),
+            OpClass::WarpRole { .. } => unreachable!("the region interpreter runs the body of a warp role"),
         }
     }
 }

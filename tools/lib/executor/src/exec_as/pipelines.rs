@@ -1,7 +1,7 @@
 //! Pipeline barriers with the semantics of mbarriers. A barrier counts arrivals, and a waiter tests the parity of the phase. Data
 //! of asynchronous copies arrives as late as possible: when the first waiter passes the barrier.
 //!
-//! If CTAs of a cluster fill stages together, each CTA forwards its arrivals, with their TMA copies, to its peers.
+//! If CTAs of a cluster fill stages together, each CTA forwards its arrivals, with their TMA copies, to the other CTAs.
 
 use super::in_flight::CopyChunk;
 
@@ -32,8 +32,8 @@ pub(crate) struct PipelineConfig {
     pub(crate) multicast_buffers: Vec<usize>,
 }
 
-/// A message to the peer CTAs: `threads` threads arrived at a barrier of a pipeline stage. `chunks` are the TMA copies that fill
-/// the stage.
+/// A message to the other CTAs that fill a pipeline: `threads` threads of the sender arrived at a barrier of a pipeline stage.
+/// `chunks` are the TMA copies that fill the stage.
 #[derive(Clone)]
 pub(crate) struct RemoteArrival {
     pub(super) pipeline: usize,
@@ -86,12 +86,15 @@ impl Pipelines {
         Pipelines { configs: configs.to_vec(), barriers: configs.iter().map(stages).collect() }
     }
 
+    /// Returns the number of stages of a pipeline.
     pub(super) fn depth(&self, pipeline: usize) -> usize {
         self.barriers[pipeline].len()
     }
+    /// Returns whether asynchronous copies fill the stages of a pipeline.
     pub(super) fn is_filled_by_copies(&self, pipeline: usize) -> bool {
         self.configs[pipeline].filled_by_copies
     }
+    /// Returns whether TMA copies fill the stages of a pipeline.
     pub(super) fn is_filled_by_tma(&self, pipeline: usize) -> bool {
         self.configs[pipeline].filled_by_tma
     }

@@ -35,7 +35,7 @@ impl ReductionMap {
     }
 
     /// Returns the result element to which an operand element contributes.
-    pub(crate) fn result_of(&self, element: u32) -> u32 {
+    pub(crate) fn result_element(&self, element: u32) -> u32 {
         let (shift, bits) = (self.strides.shift[self.dim], self.strides.bits[self.dim]);
         let reduce = |coordinate: u32, removed: &u32| {
             if coordinate >> removed.ilog2() & 1 == 1 { coordinate ^ removed } else { coordinate }
@@ -74,7 +74,8 @@ fn plan_groups(from: &Distribution, to: &Distribution, reduction_map: &Reduction
     let mut slots = Vec::with_capacity(from.slot_count());
     for thread in 0..from.thread_count {
         let thread_slots = thread * from.registers_per_thread..(thread + 1) * from.registers_per_thread;
-        let result_elements: Vec<u32> = thread_slots.clone().map(|slot| reduction_map.result_of(from.elements[slot])).collect();
+        let result_elements: Vec<u32> =
+            thread_slots.clone().map(|slot| reduction_map.result_element(from.elements[slot])).collect();
         for slot in thread * to.registers_per_thread..(thread + 1) * to.registers_per_thread {
             let group_start = slots.len();
             slots.extend(
@@ -165,8 +166,8 @@ mod tests {
         // Dimension 1 of 4x8x2 occupies bits 1 to 3 of the element number.
         let reduction_map = ReductionMap::new(&[4, 8, 2], 1, &[2, 8, 16]).unwrap();
         assert_eq!(reduction_map.pivot_mask.count_ones(), 2);
-        assert_eq!(reduction_map.result_of(0b10_1111), 0b1011);
-        assert_eq!(reduction_map.result_of(0b01_1010), 0b0100);
+        assert_eq!(reduction_map.result_element(0b10_1111), 0b1011);
+        assert_eq!(reduction_map.result_element(0b01_1010), 0b0100);
         assert!(ReductionMap::new(&[4, 8, 2], 1, &[2 | 16]).is_err());
     }
 

@@ -36,6 +36,7 @@ pub(crate) struct BufferPlacement {
 }
 
 impl BufferPlacement {
+    /// Returns the first address after the buffer, including the copy of the peer's half.
     pub(crate) fn end(&self) -> usize {
         self.base.max(self.peer_base) + self.stage_bytes * self.depth
     }
@@ -81,9 +82,9 @@ pub(super) fn element_offsets(info: &BufferInfo) -> Result<Vec<u32>> {
     }
     let basis_offset = |element: u32| match info.space {
         Space::Shared => solve(&info.offset_bases, element).map(|offset| offset as u32),
-        Space::Tensor => info.tmem_position(element).map(|spot| {
-            let word = spot.column * tensor_memory::LANES + spot.lane;
-            word * tensor_memory::WORD_BYTES / info.elem.bytes() + spot.part
+        Space::Tensor => info.tmem_position(element).map(|position| {
+            let word = position.column * tensor_memory::LANES + position.lane;
+            word * tensor_memory::WORD_BYTES / info.elem.bytes() + position.part
         }),
     };
     let basis_offsets: Option<Vec<u32>> = (0..bits).map(|bit| basis_offset(1 << bit)).collect();
@@ -128,7 +129,7 @@ impl SharedMemory {
         }
     }
 
-    /// Selects the stage that later accesses to a buffer use.
+    /// Selects the stage that later accesses to a buffer use. The error is a message for a stage that does not exist.
     pub(super) fn select_stage(&mut self, buffer: usize, stage: u64) -> Result<(), String> {
         let depth = self.placements[buffer].depth;
         if stage >= depth as u64 {
@@ -149,12 +150,13 @@ impl SharedMemory {
         Ok(base + self.selected_stages[buffer] * placement.stage_bytes + byte)
     }
 
-    /// Selects whether later accesses go to this CTA's half or to the peer's half.
+    /// Selects the half of an operand of a CTA pair for later accesses: the peer's half (`of_peer`) or this CTA's own half.
     pub(super) fn select_half(&mut self, of_peer: bool) {
         self.in_peer_half = of_peer;
     }
 
-    /// Returns whether a proxy fence must separate writes by threads from reads by MMAs or TMA.
+    /// Returns whether MMAs and TMA may read the buffer only after a proxy fence that follows the writes by threads. True for
+    /// shared memory.
     pub(super) fn needs_fences(&self, buffer: usize) -> bool {
         self.placements[buffer].space == Space::Shared
     }
@@ -256,8 +258,8 @@ impl SharedMemory {
 
     /// Checks that a proxy fence followed all writes to a range of bytes.
     pub(super) fn check_fenced(&self, start: usize, length: usize) -> Result<(), AccessFault> {
-        let roles = self.unfenced_roles[start..start + length].iter().fold(0, |all, role| all | role);
-        if roles != 0 { Err(AccessFault::Unfenced) } else { Ok(()) }
+        let unfenced = self.unfenced_roles[start..start + length].iter().fold(0, |all, role| all | role);
+        if unfenced != 0 { Err(AccessFault::Unfenced) } else { Ok(()) }
     }
 }
 
@@ -293,7 +295,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         match kind {
             Op::SharedStore { x, buffer, atom, .. } => {
                 let slots = self.slots(*x, env);
-                if self.store_cached(op, *buffer, &slots, env) {
+                if self.store_with_cached_runs(op, *buffer, &slots, env) {
                     return Ok(Results::new());
                 }
                 let width = self.access_width(op, *atom, *buffer, *x)?;
@@ -312,7 +314,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             }
             Op::SharedLoad { buffer, atom, .. } => {
                 let result = self.result(op);
-                if let Some(data) = self.load_cached(op, *buffer, env) {
+                if let Some(data) = self.load_with_cached_runs(op, *buffer, env) {
                     return self.load_result(op, result, data);
                 }
                 let width = self.access_width(op, *atom, *buffer, result)?;
@@ -327,7 +329,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             }
             Op::TmemLoad { buffer, from, .. } => {
                 let result = self.result(op);
-                if let Some(data) = self.load_cached(op, *buffer, env) {
+                if let Some(data) = self.load_with_cached_runs(op, *buffer, env) {
                     return self.load_result(op, result, data);
                 }
                 let elements = self.tmem_elements(op, result, *buffer, *from, env)?;
@@ -338,7 +340,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
             }
             Op::TmemStore { x, buffer, from, .. } => {
                 let slots = self.slots(*x, env);
-                if self.store_cached(op, *buffer, &slots, env) {
+                if self.store_with_cached_runs(op, *buffer, &slots, env) {
                     return Ok(Results::new());
                 }
                 let elements = self.tmem_elements(op, *x, *buffer, *from, env)?;
@@ -361,7 +363,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
     }
 
     /// Loads with the cached runs of the op. Returns `None` if the op has no cached runs yet, or if the access is a fault.
-    fn load_cached(&self, op: OpId, buffer: Buffer, env: &mut Env<'_>) -> Option<Vec<u8>> {
+    fn load_with_cached_runs(&self, op: OpId, buffer: Buffer, env: &mut Env<'_>) -> Option<Vec<u8>> {
         let runs = self.access_runs[op.0 as usize][0].get()?;
         runs.read(buffer.0 as usize, self.hazards(env)).ok()
     }
@@ -373,7 +375,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
     }
 
     /// Stores with the cached runs of the op. Returns false if the op has no cached runs yet, or if the access is a fault.
-    fn store_cached(&self, op: OpId, buffer: Buffer, slots: &Tile, env: &mut Env<'_>) -> bool {
+    fn store_with_cached_runs(&self, op: OpId, buffer: Buffer, slots: &Tile, env: &mut Env<'_>) -> bool {
         let Some(runs) = self.access_runs[op.0 as usize][0].get() else { return false };
         runs.write(buffer.0 as usize, &buffer_bytes(slots), self.hazards(env)).is_ok()
     }
@@ -424,8 +426,8 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         let element = |slot: usize| {
             let element = slice.buffer_element(distribution.elements[slot]);
             let lane = info.tmem_position(element).ok_or_else(missing)?.lane as usize;
-            let warp_lanes = (distribution.warp_of(slot) + first_warp) % WARPS_OF_ALL_LANES;
-            match lane >> LANE_BITS == warp_lanes {
+            let accessible_quarter = (distribution.warp_of(slot) + first_warp) % WARPS_OF_ALL_LANES;
+            match lane >> LANE_BITS == accessible_quarter {
                 true => Ok(u64::from(element)),
                 false => {
                     Err(self.invalid_op(op, format!("accesses lane {lane} of tensor memory from a warp that cannot reach it")))

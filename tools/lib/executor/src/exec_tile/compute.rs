@@ -48,6 +48,7 @@ pub(super) fn elementwise(op: &Op) -> Option<Elementwise> {
     })
 }
 
+/// Translates a unary op to the core dialect, with its operand. Returns `None` for other ops.
 fn unary_op(op: &Op) -> Option<(Unary, Id)> {
     Some(match *op {
         Op::AbsF { source } => (Unary::AbsF, source),
@@ -72,6 +73,7 @@ fn unary_op(op: &Op) -> Option<(Unary, Id)> {
     })
 }
 
+/// Translates a binary op to the core dialect, with its operands. Returns `None` for other ops.
 fn binary_op(op: &Op) -> Option<(Binary, Id, Id)> {
     Some(match *op {
         Op::AddF { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs } => (Binary::AddF { rounding, ftz }, lhs, rhs),
@@ -101,6 +103,7 @@ fn binary_op(op: &Op) -> Option<(Binary, Id, Id)> {
     })
 }
 
+/// Translates a conversion to the core dialect, with its operand. Returns `None` for other ops.
 fn convert_op(op: &Op) -> Option<(Convert, Id)> {
     Some(match *op {
         Op::ExtI { signedness, from } => (Convert::ExtI { signedness }, from),

@@ -18,7 +18,7 @@ impl TileProgram<'_> {
     /// Executes a memory op. Returns `None` for other ops.
     pub(super) fn execute_memory_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Option<Results>> {
         if let Some((request, access_attrs)) = self.access_request(op, kind, env) {
-            return access::perform(request, access_attrs, env).map(Some);
+            return access::perform_access(request, access_attrs, env).map(Some);
         }
         Ok(Some(match kind {
             Op::MakeToken {} => smallvec![Value::Token(START_TOKEN)],

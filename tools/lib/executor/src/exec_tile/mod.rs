@@ -82,10 +82,12 @@ impl<'a> TileProgram<'a> {
         })
     }
 
+    /// Returns the type of an SSA value.
     fn ty(&self, id: Id) -> &Type {
         self.module.ty(*self.function.body.ty(id))
     }
 
+    /// Returns the shape and element type of a tile type.
     fn tile_type(&self, ty: TypeId) -> (Shape, Elem) {
         let (element, shape) = self.module.tile(ty);
         (shape.iter().map(|dim| *dim as u32).collect(), core_elem(element))
@@ -170,7 +172,9 @@ impl TileProgram<'_> {
             return tile_result(result);
         }
         match kind {
-            Op::Constant { .. } => tile_result(self.constants[op.0 as usize].clone().expect("computed in advance")),
+            Op::Constant { .. } => {
+                tile_result(self.constants[op.0 as usize].clone().expect("`TileProgram::new` computes all constants"))
+            }
             Op::MmaF { .. } | Op::MmaI { .. } | Op::MmaFScaled { .. } => tile_result(self.mma(kind, env)),
             Op::Reduce { dim, operands, body, .. } => {
                 let (combiner_body, dim) = (|| CombinerBody { program: self, region: *body }, *dim as usize);

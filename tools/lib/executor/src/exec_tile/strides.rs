@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use tileir::types::DYNAMIC;
 use tileir::{Op, Type, TypeId};
 
-/// Returns the use of an op's operands as strides of a tensor view.
+/// Returns how an op uses its operands as strides of a tensor view.
 fn stride_use(op: &Op) -> StrideUse<'_> {
     match op {
         Op::Assume { value, .. } => StrideUse::Assume(*value),

@@ -95,8 +95,8 @@ fn mask_of(tile: &Tile) -> Vec<bool> {
     tile.element_words().iter().map(|bit| bit & 1 == 1).collect()
 }
 
-/// Returns the index of the operand element from which element `at` of the result is computed. An operand with one element is
-/// broadcast. Such operands occur in reduction bodies.
+/// Returns the index of the operand element from which element `at` of the result is computed. An operand with one element, as in a
+/// reduction body, is broadcast.
 fn element_index(tile: &Tile, at: usize) -> usize {
     if tile.count() == 1 { 0 } else { at }
 }
@@ -169,7 +169,8 @@ fn uses_undetermined(request: &AccessRequest<'_>) -> bool {
     }
 }
 
-/// Returns the mask of the elements that a load leaves undetermined.
+/// Returns the mask of the elements that a load leaves undetermined. `None` if the load determines all elements, or if the access
+/// is not a load.
 fn undetermined_after_load(request: &AccessRequest<'_>) -> Option<Vec<bool>> {
     match request {
         AccessRequest::LoadView { view, index, .. } if view.padding.is_none() => access::elements_outside(view, index),

@@ -12,7 +12,7 @@ use tileir::types::DYNAMIC;
 use tileir::{Op, Type};
 
 impl TileProgram<'_> {
-    /// Executes a view op.
+    /// Executes an op that creates a tensor view or a view of one, or returns extents of a view.
     pub(super) fn execute_view_op(&self, op: OpId, kind: &Op, env: &mut Env<'_>) -> Result<Results> {
         Ok(match kind {
             Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => {
@@ -31,11 +31,13 @@ impl TileProgram<'_> {
         })
     }
 
+    /// Returns extents as the results of an op, each a scalar of the result type.
     fn integer_results(&self, op: OpId, values: &[i64]) -> Results {
         let results = &self.function.body.ops[op].results;
         results.iter().zip(values).map(|(id, value)| Value::Tile(integer_tile(self.ty(*id), *value))).collect()
     }
 
+    /// Returns the tensor of a `make_tensor_view` op. The operands provide the dynamic extents and strides.
     fn make_tensor(&self, op: OpId, base: Id, sizes: &[Id], strides: &[Id], env: &Env<'_>) -> Tensor {
         let Type::TensorView { element, shape, strides: stride_type, .. } = self.ty(self.function.body.result(op)) else {
             unreachable!("the verifier guarantees that the result is a tensor view")
@@ -54,6 +56,7 @@ impl TileProgram<'_> {
         }
     }
 
+    /// Returns the partition, strided or gather view that an op creates from a tensor.
     fn make_view(&self, op: OpId, tensor: Arc<Tensor>) -> View {
         let ty = self.ty(self.function.body.result(op));
         let identity = || (0..tensor.sizes.len()).collect();

@@ -43,7 +43,7 @@ impl AxisExtents {
     }
 }
 
-/// Returns a one-dimensional tile.
+/// Returns a one-dimensional tile of the given elements.
 fn flat_tile(elem: Elem, element_words: ElementWords) -> Tile {
     Tile::new(Shape::from_slice(&[element_words.len() as u32]), elem, element_words)
 }
@@ -185,7 +185,7 @@ mod tests {
 
     /// The combiner body composes affine maps, which is associative but not commutative.
     #[test]
-    fn a_reduction_keeps_the_order_of_elements() {
+    fn reductions_and_scans_combine_elements_in_order() {
         // Affine maps x -> a x + b as pairs: (a1, b1) followed by (a2, b2) is (a1 a2, b1 a2 + b2).
         let operands = [iota_tile(&[3, 8, 2]), iota_tile(&[3, 8, 2])];
         let compose = &mut |args: Vec<Tile>| {

@@ -8,7 +8,7 @@ use numerics::Scalar;
 use numerics::arith::{Convert, ElementWords, Rounding, Signedness};
 
 /// The extents of an MMA. The batch extent is 1 for two-dimensional tiles.
-struct Extents {
+struct MmaExtents {
     batch: usize,
     m: usize,
     n: usize,
@@ -16,14 +16,15 @@ struct Extents {
 }
 
 /// Returns the extents of an MMA from the shapes of its operands.
-fn extents(a: &Tile, b: &Tile) -> Extents {
+fn extents(a: &Tile, b: &Tile) -> MmaExtents {
     let rank = a.shape.len();
     let batch = if rank == 3 { a.shape[0] as usize } else { 1 };
-    Extents { batch, m: a.shape[rank - 2] as usize, k: a.shape[rank - 1] as usize, n: b.shape[rank - 1] as usize }
+    MmaExtents { batch, m: a.shape[rank - 2] as usize, k: a.shape[rank - 1] as usize, n: b.shape[rank - 1] as usize }
 }
 
 /// The type in which an MMA accumulates.
 trait AccumulatorElement: Copy {
+    /// Returns `self + a * b`.
     fn add_product(self, a: Self, b: Self) -> Self;
 }
 impl AccumulatorElement for f32 {
@@ -48,7 +49,7 @@ impl AccumulatorElement for i32 {
 /// Adds the matmul of `a` and `b` to `c`, for each matrix of the batch, with the widest vectors of the host. The result does not
 /// depend on the vector width. Reason: each sum adds one product for each k, in increasing order and without fused multiply-add.
 #[allow(unsafe_code, reason = "a call of a function for AVX instructions, after a check that the host has them")]
-fn matmul<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
+fn matmul<T: AccumulatorElement>(extents: &MmaExtents, a: &[T], b: &[T], c: &mut [T]) {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
@@ -67,14 +68,14 @@ fn matmul<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "functions for AVX instructions, which not every host has")]
 mod x86 {
-    use super::{AccumulatorElement, Extents, matmul_blocked};
+    use super::{AccumulatorElement, MmaExtents, matmul_blocked};
 
     #[target_feature(enable = "avx512f")]
-    pub(super) fn matmul_avx512<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
+    pub(super) fn matmul_avx512<T: AccumulatorElement>(extents: &MmaExtents, a: &[T], b: &[T], c: &mut [T]) {
         matmul_blocked(extents, a, b, c);
     }
     #[target_feature(enable = "avx2")]
-    pub(super) fn matmul_avx2<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
+    pub(super) fn matmul_avx2<T: AccumulatorElement>(extents: &MmaExtents, a: &[T], b: &[T], c: &mut [T]) {
         matmul_blocked(extents, a, b, c);
     }
 }
@@ -88,8 +89,8 @@ const BLOCK_COLUMNS: usize = 32;
 /// Adds the matmul of `a` and `b` to `c`, for each matrix of the batch: in blocks of accumulators, and element by element
 /// at the edges.
 #[inline(always)]
-fn matmul_blocked<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c: &mut [T]) {
-    let Extents { batch, m, n, k } = *extents;
+fn matmul_blocked<T: AccumulatorElement>(extents: &MmaExtents, a: &[T], b: &[T], c: &mut [T]) {
+    let MmaExtents { batch, m, n, k } = *extents;
     for matrix in 0..batch {
         let (a, b, c) = (&a[matrix * m * k..][..m * k], &b[matrix * k * n..][..k * n], &mut c[matrix * m * n..][..m * n]);
         let (full_rows, full_columns) = (m / BLOCK_ROWS * BLOCK_ROWS, n / BLOCK_COLUMNS * BLOCK_COLUMNS);
@@ -116,10 +117,10 @@ fn matmul_blocked<T: AccumulatorElement>(extents: &Extents, a: &[T], b: &[T], c:
 fn update_block<T: AccumulatorElement>(a: &[T], b: &[T], c: &mut [T], n: usize, k: usize) {
     let mut accumulators: [[T; BLOCK_COLUMNS]; BLOCK_ROWS] =
         std::array::from_fn(|row| std::array::from_fn(|column| c[row * n + column]));
-    for (at, factors) in b.chunks(n).take(k).enumerate() {
+    for (k_index, factors) in b.chunks(n).take(k).enumerate() {
         let factors: &[T; BLOCK_COLUMNS] = factors[..BLOCK_COLUMNS].try_into().expect("the block is inside the row");
         for (row, accumulators) in accumulators.iter_mut().enumerate() {
-            let x = a[row * k + at];
+            let x = a[row * k + k_index];
             for (sum, y) in accumulators.iter_mut().zip(factors) {
                 *sum = sum.add_product(x, *y);
             }
@@ -205,7 +206,7 @@ pub(crate) fn scaled_mma(a: &Tile, b: &Tile, acc: &Tile, a_scale: &Tile, b_scale
         return scaled_mma(&unpack_f4(a, rank - 1), &unpack_f4(b, rank - 2), acc, a_scale, b_scale);
     }
     let extents = extents(a, b);
-    let Extents { batch, m, n, k } = extents;
+    let MmaExtents { batch, m, n, k } = extents;
     let (mut x, mut y) = (f64_elements(a), f64_elements(b));
     let (x_scale, y_scale) = (f64_elements(a_scale), f64_elements(b_scale));
     let blocks = *a_scale.shape.last().expect("scales are matrices") as usize;
@@ -259,11 +260,11 @@ mod tests {
         let mut expected = c.clone();
         for (i, sum) in expected.iter_mut().enumerate() {
             let (matrix, row, column) = (i / (m * n), i / n % m, i % n);
-            for at in 0..k {
-                *sum += a[(matrix * m + row) * k + at] * b[(matrix * k + at) * n + column];
+            for k_index in 0..k {
+                *sum += a[(matrix * m + row) * k + k_index] * b[(matrix * k + k_index) * n + column];
             }
         }
-        matmul(&Extents { batch: 2, m, n, k }, &a, &b, &mut c);
+        matmul(&MmaExtents { batch: 2, m, n, k }, &a, &b, &mut c);
         assert_eq!(c, expected);
     }
 

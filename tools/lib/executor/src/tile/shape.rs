@@ -45,6 +45,7 @@ pub(crate) fn for_each_index(shape: &[u32], mut f: impl FnMut(&[u32])) {
     }
 }
 
+/// Returns a tile whose elements are their row-major indices.
 pub(crate) fn iota(shape: Shape, elem: Elem) -> Tile {
     let mask = elem.carrier().mask();
     let element_words = ElementWords::collect(elem.carrier(), (0..element_count(&shape) as u64).map(|i| i & mask));
@@ -115,20 +116,20 @@ pub(crate) fn cat(a: &Tile, b: &Tile, dim: usize) -> Tile {
 fn write_strided(from: &ElementWords, to: &mut ElementWords, shape: &[u32], strides: &[usize], start: usize) {
     fn copy<W: Word>(from: &[W], to: &mut ElementWords, shape: &[u32], strides: &[usize], start: usize) {
         let to = W::words_of_mut(to).expect("both tiles have one element type");
-        let mut rest = from;
+        let mut remaining = from;
         let Some((&inner, outer)) = shape.split_last() else { return to[start] = from[0] };
         for_each_index(outer, |index| {
             let row = start + index.iter().zip(strides).map(|(i, stride)| *i as usize * stride).sum::<usize>();
-            let (row_elements, following) = rest.split_at(inner as usize);
+            let (row_elements, following) = remaining.split_at(inner as usize);
             to[row..row + inner as usize].copy_from_slice(row_elements);
-            rest = following;
+            remaining = following;
         });
     }
     match_words!(from, words => copy(words, to, shape, strides, start));
 }
 
-/// Reinterprets the bytes of a one-dimensional tile as elements of another width. The first of two 4-bit elements in a byte is its
-/// lower half.
+/// Reinterprets the bytes of a one-dimensional tile as elements of another width. The first of two 4-bit elements in a byte is the
+/// lower half of the byte.
 pub(crate) fn reinterpret(x: &Tile, shape: Shape, elem: Elem) -> Tile {
     let element_words = from_bytes(elem, &to_bytes(x));
     Tile::new(shape, elem, element_words)
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn rearranging_ops_move_elements_to_their_positions() {
+    fn rearranging_ops_give_elements_in_row_major_order() {
         let x = tile(&[2, 4], &[0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(values(&permute(&x, &[1, 0])), [0, 4, 1, 5, 2, 6, 3, 7]);
         let row = tile(&[1, 2], &[8, 9]);

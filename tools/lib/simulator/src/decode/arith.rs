@@ -7,8 +7,8 @@ use crate::lanes::{LaneFn, map1, map2, map3, map4};
 use crate::program::{Op, RegSlot};
 use ptx::{Instruction, Operand, Type};
 
-/// Expands to the lane function that computes an expression of two integers. The type `$ty` selects their width and signedness.
-/// `int1` does the same for one integer, `int3` for three integers.
+/// Expands to the lane function that computes an expression of two integers. The type `$ty` selects their width and signedness. The
+/// result is `None` for a type that the macro does not support.
 macro_rules! int2 {
     ($ty:expr, |$a:ident, $b:ident| $body:expr) => {
         match $ty {
@@ -38,6 +38,7 @@ macro_rules! int2 {
     };
 }
 
+/// Like `int2`, for an expression of three integers.
 macro_rules! int3 {
     ($ty:expr, |$a:ident, $b:ident, $c:ident| $body:expr) => {
         match $ty {
@@ -55,6 +56,7 @@ macro_rules! int3 {
     };
 }
 
+/// Like `int2`, for an expression of one integer.
 macro_rules! int1 {
     ($ty:expr, |$a:ident| $body:expr) => {
         match $ty {
@@ -180,7 +182,7 @@ impl Builder<'_> {
 
 /// Returns the function of an integer or bit instruction, and its number of sources.
 fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneFn, usize)>> {
-    let check_words = |known_modifiers: &[&str]| check_modifiers(instruction, known_modifiers);
+    let check_known_modifiers = |known_modifiers: &[&str]| check_modifiers(instruction, known_modifiers);
     let has = |word: &str| instruction.has_modifier(word);
     let f = match &*instruction.opcode {
         "add" => (add_function(instruction, ty)?, 2),
@@ -204,7 +206,7 @@ fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneF
         "shr" => (shift_right_function(ty), 2),
         "shf" => (Some(funnel_shift_function(has("l"), has("wrap"))), 3),
         "prmt" => {
-            check_words(&[])?;
+            check_known_modifiers(&[])?;
             (Some(map3(permute_bytes)), 3)
         }
         "popc" => (int1!(ty, |a| a.count_ones()), 1),
@@ -220,7 +222,7 @@ fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneF
         "bmsk" => (Some(map2(|a, b| bit_mask(a as u32, b as u32).into())), 2),
         _ => return Ok(None),
     };
-    check_words(&["lo", "hi", "wide", "l", "r", "wrap", "clamp", "shiftamt", "relu", "sat"])?;
+    check_known_modifiers(&["lo", "hi", "wide", "l", "r", "wrap", "clamp", "shiftamt", "relu", "sat"])?;
     match f {
         (Some(f), arity) => Ok(Some((f, arity))),
         (None, _) => Err(unsupported(instruction, &format!("type '.{ty}'"))),
@@ -390,8 +392,8 @@ fn find_bit_function(ty: Type, shift_amount: bool) -> Option<LaneFn> {
         let a = if signed && (a as i64) < 0 { !a } else { a };
         match a.checked_ilog2() {
             None => 0xffff_ffff,
-            Some(at) if shift_amount => u64::from(bits - 1 - at),
-            Some(at) => at.into(),
+            Some(bit_index) if shift_amount => u64::from(bits - 1 - bit_index),
+            Some(bit_index) => bit_index.into(),
         }
     }))
 }
@@ -413,8 +415,8 @@ fn extract_bits_function(ty: Type) -> LaneFn {
         let (position, length) = ((position & 0xff) as u32, (length & 0xff) as u32);
         let top = (position + length).saturating_sub(1).min(bits - 1);
         let sign = signed && length > 0 && a >> top & 1 == 1;
-        let kept = length.min(bits.saturating_sub(position));
-        let field = if kept == 0 { 0 } else { u64::MAX >> (64 - kept) };
+        let field_length = length.min(bits.saturating_sub(position));
+        let field = if field_length == 0 { 0 } else { u64::MAX >> (64 - field_length) };
         let value = a.checked_shr(position).unwrap_or(0) & field;
         (if sign { value | !field } else { value }) & (u64::MAX >> (64 - bits))
     })

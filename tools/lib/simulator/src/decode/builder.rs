@@ -117,7 +117,7 @@ pub(super) struct Builder<'m> {
     carry: Option<RegSlot>,
     /// Whether the `tcgen05` instructions so far have `cta_group::2`. `None` before the first of them. The ISA forbids a kernel to
     /// mix both `cta_group` modifiers.
-    pub(super) of_cta_pair: Option<bool>,
+    pub(super) uses_cta_pair: Option<bool>,
     params: Vec<ParamField>,
     param_bytes: u32,
     shared_bytes: u64,
@@ -164,7 +164,7 @@ impl<'m> Builder<'m> {
             constants: BTreeMap::from([(0, 0)]),
             specials: BTreeMap::new(),
             carry: None,
-            of_cta_pair: None,
+            uses_cta_pair: None,
             params: Vec::new(),
             param_bytes: 0,
             // Dynamic shared memory comes first, so that its address does not depend on later declarations.
@@ -204,20 +204,20 @@ impl<'m> Builder<'m> {
     /// Resolves the labels and returns the program of this kernel.
     pub(super) fn finish(mut self, function: &Function) -> Result<Program> {
         let mut targets = Vec::new();
-        for (name, place) in &self.labels {
-            targets.push(place.ok_or_else(|| Fault::new("SIM002", format!("label '{name}' is not defined")))?);
+        for (name, position) in &self.labels {
+            targets.push(position.ok_or_else(|| Fault::new("SIM002", format!("label '{name}' is not defined")))?);
         }
         for instr in &mut self.code {
             match &mut instr.op {
                 Op::Branch { target } => *target = targets[*target as usize],
-                Op::BranchIndirect { targets: list, .. } => list.iter_mut().for_each(|t| *t = targets[*t as usize]),
+                Op::BranchIndirect { targets: labels, .. } => labels.iter_mut().for_each(|t| *t = targets[*t as usize]),
                 _ => {}
             }
         }
         let dims = |name: &str| -> Option<[u32; 3]> {
             let values = function.directive(name)?;
-            let at = |index: usize| values.get(index).map_or(1, |&value| value.clamp(0, i64::from(u32::MAX)) as u32);
-            Some([at(0), at(1), at(2)])
+            let extent = |index: usize| values.get(index).map_or(1, |&value| value.clamp(0, i64::from(u32::MAX)) as u32);
+            Some([extent(0), extent(1), extent(2)])
         };
         let volume = |dims: [u32; 3]| dims.iter().try_fold(1u32, |product, &dim| product.checked_mul(dim)).unwrap_or(0);
         let block = match (dims("reqntid"), self.sizes.block) {
@@ -251,7 +251,7 @@ impl<'m> Builder<'m> {
             shared_bytes: self.shared_bytes as u32,
             local_bytes: self.local_bytes as u32,
             globals: self.globals,
-            labels: self.labels.into_iter().zip(targets).map(|((name, _), place)| (place, name)).collect(),
+            labels: self.labels.into_iter().zip(targets).map(|((name, _), position)| (position, name)).collect(),
             cta_threads: volume(block),
             block_dim: block,
             dynamic_shared_bytes: self.sizes.dynamic_shared.unwrap_or(0),
@@ -373,7 +373,7 @@ impl<'m> Builder<'m> {
 
     // Name lookup.
 
-    /// Finds the binding of a name in the innermost scope that declares it.
+    /// Returns the binding of a name in the innermost scope that declares the name. `None` if no scope declares it.
     fn look_up(&mut self, name: &str) -> Option<Binding> {
         let prefix_length = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
         let register_number = name[prefix_length..].parse::<u32>().ok();
@@ -417,14 +417,14 @@ impl<'m> Builder<'m> {
             _ => Err(Self::undeclared(name)),
         }
     }
-    /// Returns the register of a call argument or result.
+    /// Returns the register of a call argument or result. `None` if the name has another kind of binding.
     pub(super) fn argument_slot(&mut self, name: &str) -> Option<RegSlot> {
         match self.look_up(name) {
             Some(Binding::Argument { slot }) => Some(slot),
             _ => None,
         }
     }
-    /// Returns the byte array of a call argument or result.
+    /// Returns the byte array of a call argument or result. `None` if the name has another kind of binding.
     pub(super) fn byte_array(&mut self, name: &str) -> Option<ByteArray> {
         match self.look_up(name) {
             Some(Binding::Bytes(array)) => Some(array),
@@ -436,7 +436,7 @@ impl<'m> Builder<'m> {
         let array = self.byte_array(address.base.as_ref()?)?;
         Some(Address { base: self.constant_slot(array.address), offset: address.offset })
     }
-    /// Returns the function of the module with this name.
+    /// Returns the function of the module with this name. `None` if the module defines no such function.
     pub(super) fn find_function(&self, name: &str) -> Option<&'m Function> {
         self.functions.get(name).copied()
     }
@@ -486,8 +486,6 @@ impl<'m> Builder<'m> {
     fn shared_address(&mut self, address: u64) -> RegSlot {
         self.special_slot(Special::SharedAddress(address as u32))
     }
-
-    // Operands.
 
     // Instructions.
 

@@ -22,8 +22,8 @@ impl Builder<'_> {
         };
         let has = |word: &str| instruction.has_modifier(word);
         if has("cta_group::1") || has("cta_group::2") {
-            let of_cta_pair = has("cta_group::2");
-            if *self.of_cta_pair.get_or_insert(of_cta_pair) != of_cta_pair {
+            let uses_cta_pair = has("cta_group::2");
+            if *self.uses_cta_pair.get_or_insert(uses_cta_pair) != uses_cta_pair {
                 let message = "a kernel mixes tcgen05 instructions with different cta_group modifiers";
                 return Err(Fault::new("SIM082", message));
             }

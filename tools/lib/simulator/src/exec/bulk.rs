@@ -20,7 +20,7 @@ use ptx::Type;
 /// A bulk copy to shared memory in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct BulkLoad {
-    from: Source,
+    from: BulkLoadSource,
     /// The destinations: the rank of a CTA, and an address in its shared memory. A multicast writes the same data to several CTAs.
     to: Vec<SharedLocation>,
     /// For each destination, the mbarrier that the copy signals: the rank of its CTA, and its address.
@@ -32,7 +32,7 @@ pub(crate) struct BulkLoad {
 
 /// The source of a bulk copy to shared memory.
 #[derive(Clone, Debug)]
-enum Source {
+enum BulkLoadSource {
     /// A tile of a tensor in global memory.
     Tensor(TmaTile),
     /// An address in global memory.
@@ -50,15 +50,15 @@ pub(crate) struct BulkStore {
     pub(crate) group: u32,
     from: u32,
     bytes: u32,
-    to: Destination,
+    to: BulkStoreDestination,
     reduce: Option<(AtomOp, Type)>,
-    /// The data from shared memory. `None` until TMA has read the data.
+    /// The data from shared memory. `None` until TMA has read the source.
     data: Option<Vec<u8>>,
 }
 
 /// The destination of a bulk copy to global memory.
 #[derive(Clone, Debug)]
-enum Destination {
+enum BulkStoreDestination {
     /// A tile of a tensor.
     Tensor(TmaTile),
     /// An address in global memory.
@@ -81,24 +81,24 @@ impl BulkLoad {
     }
 }
 
-impl Source {
+impl BulkLoadSource {
     /// Returns the address and the size of each range of global memory that a copy of `bytes` bytes reads.
     fn global_ranges(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
         let rows = match self {
-            Source::Tensor(tile) => tile.global_ranges(),
-            Source::Global(address) => vec![(*address, bytes)],
-            Source::Shared(_) => Vec::new(),
+            BulkLoadSource::Tensor(tile) => tile.global_ranges(),
+            BulkLoadSource::Global(address) => vec![(*address, bytes)],
+            BulkLoadSource::Shared(_) => Vec::new(),
         };
         rows.into_iter()
     }
 }
 
-impl Destination {
+impl BulkStoreDestination {
     /// Returns the address and the size of each range of global memory that a copy of `bytes` bytes writes.
     fn global_ranges(&self, bytes: u32) -> impl Iterator<Item = (u64, u32)> {
         let rows = match self {
-            Destination::Tensor(tile) => tile.global_ranges(),
-            Destination::Global(address) => vec![(*address, bytes)],
+            BulkStoreDestination::Tensor(tile) => tile.global_ranges(),
+            BulkStoreDestination::Global(address) => vec![(*address, bytes)],
         };
         rows.into_iter()
     }
@@ -129,14 +129,14 @@ impl Machine<'_> {
         mask: u32,
         op: &BulkOp,
     ) -> Result<()> {
-        let mut seen: Vec<Vec<u64>> = Vec::new();
+        let mut issued_requests: Vec<Vec<u64>> = Vec::new();
         for lane in lanes_of(mask) {
             // Lanes with equal requests share one copy, because the machine instruction issues one copy per warp.
             let request = self.operand_values(warp, lane, op)?;
-            if seen.contains(&request) {
+            if issued_requests.contains(&request) {
                 continue;
             }
-            seen.push(request);
+            issued_requests.push(request);
             self.issue_bulk_copy(cluster, cta, warp, lane, op).map_err(|fault| fault.lanes(1 << lane))?;
         }
         Ok(())
@@ -173,8 +173,8 @@ impl Machine<'_> {
                 return Err(Fault::new("SIM071", "a copy reads the shared memory of another CTA"));
             }
             let to = match tma_tile {
-                Some(tile) => Destination::Tensor(tile),
-                None => Destination::Global(lane_address(warp, op.to)),
+                Some(tile) => BulkStoreDestination::Tensor(tile),
+                None => BulkStoreDestination::Global(lane_address(warp, op.to)),
             };
             return self.issue_bulk_store(cluster, cta, warp, from.address, bytes, to, op.reduce);
         }
@@ -183,14 +183,14 @@ impl Machine<'_> {
         let barrier = shared_location(cluster, cta, lane_address(warp, barrier) as u32)?;
         let (to, barriers) = bulk_destinations(cluster, cta, warp.read(op.cta_mask)[lane], op, to, barrier)?;
         let from = match (tma_tile, op.from_space) {
-            (Some(tile), _) => Source::Tensor(tile),
-            (None, BulkCopySpace::Global) => Source::Global(lane_address(warp, op.from)),
+            (Some(tile), _) => BulkLoadSource::Tensor(tile),
+            (None, BulkCopySpace::Global) => BulkLoadSource::Global(lane_address(warp, op.from)),
             (None, BulkCopySpace::Shared) => {
                 let location = aligned_shared_location(cluster, cta, op, lane_address(warp, op.from))?;
                 let cta_state = &cluster.ctas[location.cta];
                 cta_state.shared.read_async(location.address, bytes, actor, &cta_state.proxy_fence_times)?;
                 cluster.happens_before.check_read(actor, location.cta, location.address, bytes)?;
-                Source::Shared(location)
+                BulkLoadSource::Shared(location)
             }
         };
         for &barrier in &barriers {
@@ -221,7 +221,7 @@ impl Machine<'_> {
         warp: &Warp,
         from: u32,
         bytes: u32,
-        to: Destination,
+        to: BulkStoreDestination,
         reduce: Option<(AtomOp, Type)>,
     ) -> Result<()> {
         let actor = self.actor(cta, warp);
@@ -241,7 +241,7 @@ impl Machine<'_> {
     /// Returns the tile that a tensor copy moves: its tensor map and its coordinates.
     fn tma_tile(&mut self, warp: &Warp, lane: usize, op: &BulkOp) -> Result<TmaTile> {
         let address = warp.read(op.tensor_map)[lane].wrapping_add_signed(op.map_offset);
-        let bytes = match location_of_map(address)? {
+        let bytes = match tensor_map_location(address)? {
             MemoryLocation::Param(offset) => {
                 let end = offset as usize + 128;
                 let outside = || Fault::new("SIM070", "a tensor map is outside the parameters");
@@ -250,8 +250,9 @@ impl Machine<'_> {
             _ => self.global.read(address, 128)?.to_vec(),
         };
         let map = TensorMap::decode(&bytes)?;
-        let fits = if op.four_rows { map.rank == 2 && op.coordinates.len() == 5 } else { map.rank == op.coordinates.len() };
-        if !fits {
+        let coordinates_match =
+            if op.four_rows { map.rank == 2 && op.coordinates.len() == 5 } else { map.rank == op.coordinates.len() };
+        if !coordinates_match {
             let message = format!("{} coordinates for a tensor of rank {}", op.coordinates.len(), map.rank);
             return Err(Fault::new("SIM070", message));
         }
@@ -267,22 +268,22 @@ impl Machine<'_> {
         let mut data = vec![0; load.bytes as usize];
         let mut swizzle = Swizzle::None;
         match &load.from {
-            Source::Tensor(tile) => {
+            BulkLoadSource::Tensor(tile) => {
                 let map = &tile.map;
                 swizzle = map.swizzle;
                 for row in tile.rows() {
                     if row.bytes > 0 {
                         let start = (row.offset + row.skip) as usize;
-                        let part = self.global.read(row.address, row.bytes as usize)?;
-                        data[start..start + row.bytes as usize].copy_from_slice(part);
+                        let row_data = self.global.read(row.address, row.bytes as usize)?;
+                        data[start..start + row.bytes as usize].copy_from_slice(row_data);
                         if map.tf32 {
                             round_to_tf32(&mut data[start..start + row.bytes as usize]);
                         }
                     }
                 }
             }
-            Source::Global(address) => data.copy_from_slice(self.global.read(*address, load.bytes as usize)?),
-            Source::Shared(SharedLocation { cta, address }) => {
+            BulkLoadSource::Global(address) => data.copy_from_slice(self.global.read(*address, load.bytes as usize)?),
+            BulkLoadSource::Shared(SharedLocation { cta, address }) => {
                 data.copy_from_slice(cluster.ctas[*cta].shared.peek(*address, load.bytes)?)
             }
         }
@@ -308,8 +309,8 @@ impl Machine<'_> {
             return Ok(());
         }
         let swizzle = match &store.to {
-            Destination::Tensor(tile) => tile.map.swizzle,
-            Destination::Global(_) => Swizzle::None,
+            BulkStoreDestination::Tensor(tile) => tile.map.swizzle,
+            BulkStoreDestination::Global(_) => Swizzle::None,
         };
         let shared = &mut cluster.ctas[store.cta].shared;
         let mut data = Vec::with_capacity(store.bytes as usize);
@@ -329,18 +330,18 @@ impl Machine<'_> {
         self.read_source(cluster, &mut store)?;
         let data = store.data.unwrap_or_default();
         match &store.to {
-            Destination::Tensor(tile) => {
+            BulkStoreDestination::Tensor(tile) => {
                 let map = &tile.map;
                 for row in tile.rows() {
                     let start = (row.offset + row.skip) as usize;
-                    let part = &data[start..start + row.bytes as usize];
-                    if !part.is_empty() {
+                    let row_data = &data[start..start + row.bytes as usize];
+                    if !row_data.is_empty() {
                         let reduce = store.reduce.map(|(op, _)| (op, map.ty));
-                        write_or_reduce(self.global.bytes_mut(row.address, part.len())?, part, reduce, map.element_bytes);
+                        write_or_reduce(self.global.bytes_mut(row.address, row_data.len())?, row_data, reduce, map.element_bytes);
                     }
                 }
             }
-            Destination::Global(address) => {
+            BulkStoreDestination::Global(address) => {
                 let memory = self.global.bytes_mut(*address, data.len())?;
                 write_or_reduce(memory, &data, store.reduce, store.reduce.map_or(1, |(_, ty)| ty.bytes()));
             }
@@ -361,7 +362,7 @@ impl Machine<'_> {
                     self.read_source(cluster, store)?;
                     remaining.push_back(pending);
                 }
-                Action::Store(store) if must_complete(store) => self.perform(cluster, pending)?,
+                Action::Store(store) if must_complete(store) => self.perform_pending(cluster, pending)?,
                 _ => remaining.push_back(pending),
             }
         }
@@ -371,7 +372,7 @@ impl Machine<'_> {
 }
 
 /// Returns the location of a tensor map, which must be in global memory or in a parameter.
-fn location_of_map(address: u64) -> Result<MemoryLocation> {
+fn tensor_map_location(address: u64) -> Result<MemoryLocation> {
     // The location does not depend on the cluster, because the address is not in shared memory.
     if address >> 32 << 32 == SHARED_BASE {
         return Err(Fault::new("SIM070", "a tensor map in shared memory"));
@@ -388,7 +389,8 @@ fn round_to_tf32(data: &mut [u8]) {
     }
 }
 
-/// Returns a shared-memory operand of a copy. Its alignment depends on whether the copy has a tensor map.
+/// Returns the location of a shared-memory operand of a copy. Returns a fault unless the address is a multiple of 128 bytes for a
+/// tensor copy, or of 16 bytes for another copy.
 fn aligned_shared_location(cluster: &Cluster, cta: usize, op: &BulkOp, address: u64) -> Result<SharedLocation> {
     let location = shared_location(cluster, cta, address as u32)?;
     let align = if op.tensor { 128 } else { 16 };

@@ -82,7 +82,7 @@ fn execute_shuffle(
         let segment = (clamp[lane] >> 8 & 31) as usize;
         let max_lane = (lane & segment) | (bound & !segment);
         let min_lane = lane & segment;
-        let (from, inside) = match mode {
+        let (from, in_segment) = match mode {
             ShuffleMode::Up => (lane.wrapping_sub(amount), lane as i64 - amount as i64 >= max_lane as i64),
             ShuffleMode::Down => (lane + amount, lane + amount <= max_lane),
             ShuffleMode::Butterfly => (lane ^ amount, lane ^ amount <= max_lane),
@@ -91,9 +91,9 @@ fn execute_shuffle(
                 (from, from <= max_lane)
             }
         };
-        let from = if inside { from } else { lane };
+        let from = if in_segment { from } else { lane };
         out[lane] = values[from];
-        valid[lane] = inside.into();
+        valid[lane] = in_segment.into();
         undefined_lanes |= (undefined >> from & 1) << lane;
         if mask >> from & 1 == 0 {
             inactive |= 1 << lane;
@@ -124,9 +124,10 @@ fn execute_vote(warp: &mut Warp, mask: u32, mode: VoteMode, dst: RegSlot, src: R
 /// values are equal.
 fn execute_match(warp: &mut Warp, mask: u32, all: bool, bits: u32, dst: RegSlot, predicate: Option<RegSlot>, src: RegSlot) {
     let values = *warp.read(src);
-    let part = u64::MAX >> (64 - bits);
-    let matching_lanes =
-        |lane: usize| lanes_of(mask).filter(|&other| (values[other] ^ values[lane]) & part == 0).fold(0u32, |m, l| m | 1 << l);
+    let value_mask = u64::MAX >> (64 - bits);
+    let matching_lanes = |lane: usize| {
+        lanes_of(mask).filter(|&other| (values[other] ^ values[lane]) & value_mask == 0).fold(0u32, |m, l| m | 1 << l)
+    };
     let mut out: Lanes = [0; WARP_SIZE];
     for lane in lanes_of(mask) {
         let matches = matching_lanes(lane);

@@ -28,7 +28,7 @@ pub(crate) enum MemoryLocation {
 const CLUSTER_SHIFT: u32 = 24;
 
 /// Returns the rank of the CTA whose shared memory contains an address.
-pub(super) fn rank_of(address: u64) -> u64 {
+pub(super) fn cta_rank_of_address(address: u64) -> u64 {
     u64::from(address as u32 >> CLUSTER_SHIFT)
 }
 
@@ -77,8 +77,8 @@ pub(crate) fn checked_lane_addresses(warp: &Warp, mask: u32, address: Address, s
     let mut out: Lanes = [0; WARP_SIZE];
     let mut misaligned_lanes = 0;
     for lane in 0..WARP_SIZE {
-        let at = base[lane].wrapping_add_signed(address.offset);
-        out[lane] = if is_32_bit_space { at & 0xffff_ffff } else { at };
+        let lane_address = base[lane].wrapping_add_signed(address.offset);
+        out[lane] = if is_32_bit_space { lane_address & 0xffff_ffff } else { lane_address };
         misaligned_lanes |= u32::from(out[lane] & u64::from(bytes - 1) != 0) << lane;
     }
     if misaligned_lanes & mask != 0 {
@@ -156,8 +156,8 @@ impl Machine<'_> {
                 }
             };
             for (index, &slot) in dst.iter().enumerate() {
-                let part = &bytes[index * element.bytes as usize..][..element.bytes as usize];
-                warp.regs[slot as usize][lane] = extend_element(little_endian(part), element);
+                let element_bytes = &bytes[index * element.bytes as usize..][..element.bytes as usize];
+                warp.regs[slot as usize][lane] = extend_element(little_endian(element_bytes), element);
             }
         }
         for &slot in dst {
@@ -179,7 +179,7 @@ impl Machine<'_> {
         if global {
             self.record_global_access(lane_addresses, mask, bytes);
         } else if shared {
-            let remote = rank_of(first_address) != cta as u64;
+            let remote = cta_rank_of_address(first_address) != cta as u64;
             self.record_shared_access(lane_addresses, mask, bytes, remote);
         }
         match self.traffic() {
@@ -324,8 +324,8 @@ pub(crate) fn combine_atomic(op: AtomOp, ty: Type, old: u64, a: u64, b: u64) -> 
     match ty {
         Type::F32 | Type::F64 | Type::F16 | Type::Bf16 => float_combine(op, float_type(ty), old, a),
         Type::F16x2 | Type::Bf16x2 => {
-            let part = |shift: u32| float_combine(op, float_type(ty), old >> shift & 0xffff, a >> shift & 0xffff) << shift;
-            part(0) | part(16)
+            let combine_half = |shift: u32| float_combine(op, float_type(ty), old >> shift & 0xffff, a >> shift & 0xffff) << shift;
+            combine_half(0) | combine_half(16)
         }
         _ => integer_combine(op, ty, old, a) & mask,
     }

@@ -16,8 +16,8 @@ pub(crate) mod tcgen05_mma;
 pub(crate) mod wgmma;
 
 pub(crate) use mbarrier::Mbarrier;
+use memory::cta_rank_of_address;
 pub(crate) use memory::map_to_cta;
-use memory::rank_of;
 
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP_SIZE, mask_of};
@@ -126,7 +126,7 @@ impl Machine<'_> {
                 warp.write_result(*dst, mask, &out, warp.undefined[*address as usize]);
             }
             Op::CtaRank { dst, address } => {
-                let out = warp.read(*address).map(rank_of);
+                let out = warp.read(*address).map(cta_rank_of_address);
                 warp.write_result(*dst, mask, &out, 0);
             }
             Op::CopyAsync { bytes, to, from, src_size } => {
@@ -216,8 +216,8 @@ impl Machine<'_> {
     }
 }
 
-/// Returns a fault if a register is undefined in a lane of the mask. For operands on which the effect of an instruction depends,
-/// such as a branch condition or an address.
+/// Returns a fault if a register is undefined in a lane of the mask. Callers check operands on which the effect of an instruction
+/// depends, such as a branch condition or an address.
 #[inline]
 pub(crate) fn check_defined(warp: &Warp, slot: RegSlot, mask: u32, operand_name: &str) -> Result<()> {
     let lanes = warp.undefined[slot as usize] & mask;
@@ -250,7 +250,7 @@ fn check_tmem_loads(warp: &Warp, op: &Op) -> Result<()> {
 }
 
 /// If some lanes of `needed` have neither exited nor reached the instruction, returns the flow that waits for these lanes. `mask`
-/// has the lanes that have reached it.
+/// has the lanes that have reached the instruction.
 pub(crate) fn wait_for_missing_lanes(warp: &Warp, mask: u32, needed: u32) -> Option<Flow> {
     let missing = needed & warp.live_lanes() & !mask;
     (missing != 0).then_some(Flow::Wait(Wait::Lanes { missing }))

@@ -85,8 +85,8 @@ struct ElementFormat {
 /// The shared memory of a CTA from which an MMA reads, with the happens-before analysis that checks the reads.
 struct SharedMemoryReader<'a> {
     cta: &'a Cta,
-    /// The rank of the CTA.
-    index: usize,
+    /// The rank of the CTA in its cluster.
+    rank: usize,
     order: &'a mut HappensBefore,
     actor: Actor,
 }
@@ -160,12 +160,12 @@ impl InstructionDescriptor {
     }
 }
 
-/// Calls `put` with the index and the bits of each element of a 16-byte chunk of shared memory.
-fn for_each_element(elements: ElementFormat, chunk: &[u8], mut put: impl FnMut(usize, u64)) {
+/// Calls `visit` with the index and the bits of each element of a 16-byte chunk of shared memory.
+fn for_each_element(elements: ElementFormat, chunk: &[u8], mut visit: impl FnMut(usize, u64)) {
     let all = chunk.iter().rev().fold(0u128, |bits, &byte| bits << 8 | u128::from(byte));
     let mask = (1u128 << elements.width) - 1;
     for index in 0..elements.per_chunk {
-        put(index, (all >> (index as u32 * elements.width) & mask) as u64);
+        visit(index, (all >> (index as u32 * elements.width) & mask) as u64);
     }
 }
 
@@ -237,7 +237,7 @@ impl Machine<'_> {
         let mut b = vec![0.0; idesc.k * idesc.n];
         for (half, cta) in ctas.clone().enumerate() {
             let start = half * columns;
-            let source = SharedMemoryReader { cta: &cluster.ctas[cta], index: cta, order: &mut cluster.happens_before, actor };
+            let source = SharedMemoryReader { cta: &cluster.ctas[cta], rank: cta, order: &mut cluster.happens_before, actor };
             mma.read_shared(source, mma.b, idesc.b, columns, idesc.transpose_b, |column, k, value| {
                 b[k * idesc.n + start + column] = value;
             })?;
@@ -245,8 +245,8 @@ impl Machine<'_> {
                 for column in 0..columns {
                     for k in 0..idesc.k {
                         let byte = idesc.scale_b + k as u32 / mma.scale_block;
-                        let at = start + column;
-                        b[k * idesc.n + at] *= mma.scale_of(&cluster.ctas[mma.cta], scales, at, byte)?;
+                        let b_column = start + column;
+                        b[k * idesc.n + b_column] *= mma.scale_value(&cluster.ctas[mma.cta], scales, b_column, byte)?;
                     }
                 }
             }
@@ -267,7 +267,7 @@ impl IssuedTcgen05Mma {
     fn check_order(&self, order: &mut HappensBefore, actor: Actor) -> Result<()> {
         let (d, a) = self.tmem_columns();
         for cta in self.ctas() {
-            for column in self.columns_of_scales(cta) {
+            for column in self.scale_columns(cta) {
                 order.check_tmem_access(actor, cta, ALL_LANE_GROUPS, column..column + 1, TmemAccessKind::MmaRead)?;
             }
             order.check_tmem_access(actor, cta, self.lane_groups(), a.clone(), TmemAccessKind::MmaRead)?;
@@ -293,7 +293,7 @@ impl IssuedTcgen05Mma {
             for row in 0..rows as u32 {
                 chunks.extend(
                     (0..contiguous_extent.div_ceil(elements.per_chunk))
-                        .map(|at| descriptor.chunk_address(major, row, 16 * at as u32)),
+                        .map(|chunk| descriptor.chunk_address(major, row, 16 * chunk as u32)),
                 );
             }
             Ok(())
@@ -319,12 +319,12 @@ impl IssuedTcgen05Mma {
     fn set_in_flight(&self, cluster: &mut Cluster, begin: bool) -> Result<()> {
         let chunks = self.smem_chunks()?;
         let (d, a) = self.tmem_columns();
-        for at in self.ctas() {
-            let cta = &mut cluster.ctas[at];
+        for rank in self.ctas() {
+            let cta = &mut cluster.ctas[rank];
             for &chunk in &chunks {
                 cta.shared.mark_async_read(chunk, 16, begin)?;
             }
-            for column in d.clone().chain(a.clone()).chain(self.columns_of_scales(at)) {
+            for column in d.clone().chain(a.clone()).chain(self.scale_columns(rank)) {
                 let column = cta.tmem.check_column(column)?;
                 if begin && cta.tmem.has_store_in_flight(None, column) {
                     return Err(Fault::new(
@@ -353,9 +353,9 @@ impl IssuedTcgen05Mma {
         let major = if transposed { Major::Mn } else { Major::K };
         let table = if elements.width <= 8 { elements.kind.value_table(elements.width) } else { Vec::new() };
         let value = |bits: u64| table.get(bits as usize).copied().unwrap_or_else(|| elements.kind.value(bits));
-        let SharedMemoryReader { cta, index, order, actor } = source;
+        let SharedMemoryReader { cta, rank, order, actor } = source;
         let mut read = |address: u32| {
-            order.check_read(actor, index, address, 16)?;
+            order.check_read(actor, rank, address, 16)?;
             cta.shared.read_async(address, 16, actor, &cta.proxy_fence_times)
         };
         let k = self.idesc.k;
@@ -382,7 +382,7 @@ impl IssuedTcgen05Mma {
     /// Returns the scale of row `index` of A or column `index` of B. A TMEM column has the scales of 32 rows of A (or columns of
     /// B), one per lane. The four bytes of a word are the scales of four blocks along K. Each of the four groups of 32 lanes has a
     /// copy of the scales. A fault reports copies that differ.
-    fn scale_of(&self, cta: &Cta, address: u32, index: usize, byte: u32) -> Result<f64> {
+    fn scale_value(&self, cta: &Cta, address: u32, index: usize, byte: u32) -> Result<f64> {
         let (column, first) = ((address & 0xffff) + index as u32 / 32, (address >> 16 & 0x7f) as usize + index % 32);
         let lanes = (0..TMEM_LANES / LANES_OF_WARP).map(|warp| (first + warp * LANES_OF_WARP) % TMEM_LANES);
         let mut scale_bits = None;
@@ -398,7 +398,7 @@ impl IssuedTcgen05Mma {
         Ok(self.idesc.scale.value(u64::from(scale_bits.unwrap_or_default())))
     }
     /// Returns the TMEM columns that scales occupy in a CTA. The scales of B are in the first CTA of a pair.
-    fn columns_of_scales(&self, cta: usize) -> impl Iterator<Item = u32> {
+    fn scale_columns(&self, cta: usize) -> impl Iterator<Item = u32> {
         let columns =
             |address: u32, row_count: usize| (address & 0xffff)..(address & 0xffff) + row_count.div_ceil(LANES_OF_WARP) as u32;
         let scales = self.scales.into_iter();
@@ -414,19 +414,22 @@ impl IssuedTcgen05Mma {
         let mut a = vec![0.0; rows * k];
         match self.a {
             OperandA::Shared(descriptor) => {
-                let source = SharedMemoryReader { cta: &cluster.ctas[index], index, order: &mut cluster.happens_before, actor };
-                self.read_shared(source, descriptor, idesc.a, rows, idesc.transpose_a, |row, at, value| a[row * k + at] = value)?;
+                let source =
+                    SharedMemoryReader { cta: &cluster.ctas[index], rank: index, order: &mut cluster.happens_before, actor };
+                self.read_shared(source, descriptor, idesc.a, rows, idesc.transpose_a, |row, k_index, value| {
+                    a[row * k + k_index] = value
+                })?;
             }
             OperandA::Tensor(address) => {
                 let cta = &cluster.ctas[index];
                 let elements_per_word = 32 / idesc.a.width;
                 for row in 0..rows {
-                    for at in 0..k {
+                    for k_index in 0..k {
                         let lane = self.tmem_cell(row, 0, address, rows).0;
-                        let word = cta.tmem.read(lane, (address & 0xffff) + at as u32 / elements_per_word)?;
-                        let bits =
-                            u64::from(word) >> (at as u32 % elements_per_word * idesc.a.width) & (u64::MAX >> (64 - idesc.a.width));
-                        a[row * k + at] = idesc.a.kind.value(bits);
+                        let word = cta.tmem.read(lane, (address & 0xffff) + k_index as u32 / elements_per_word)?;
+                        let bits = u64::from(word) >> (k_index as u32 % elements_per_word * idesc.a.width)
+                            & (u64::MAX >> (64 - idesc.a.width));
+                        a[row * k + k_index] = idesc.a.kind.value(bits);
                     }
                 }
             }
@@ -434,9 +437,9 @@ impl IssuedTcgen05Mma {
         let cta = &mut cluster.ctas[index];
         if let Some((scales, _)) = self.scales {
             for row in 0..rows {
-                for at in 0..k {
-                    let byte = idesc.scale_a + at as u32 / self.scale_block;
-                    a[row * k + at] *= self.scale_of(cta, scales, row, byte)?;
+                for k_index in 0..k {
+                    let byte = idesc.scale_a + k_index as u32 / self.scale_block;
+                    a[row * k + k_index] *= self.scale_value(cta, scales, row, byte)?;
                 }
             }
         }
@@ -448,22 +451,23 @@ impl IssuedTcgen05Mma {
             let factor = f64::powi(0.5, self.scale_input_d as i32);
             for row in 0..rows {
                 for column in 0..n {
-                    let (lane, at) = self.tmem_cell(row, column, self.d, rows);
-                    if !cta.tmem.is_defined(lane, at) {
-                        let message =
-                            format!("an MMA accumulates to column {at} of tensor memory, lane {lane}, which is uninitialised");
+                    let (lane, tmem_column) = self.tmem_cell(row, column, self.d, rows);
+                    if !cta.tmem.is_defined(lane, tmem_column) {
+                        let message = format!(
+                            "an MMA accumulates to column {tmem_column} of tensor memory, lane {lane}, which is uninitialised"
+                        );
                         return Err(Fault::new("SIM020", message));
                     }
-                    accumulator[row * n + column] = idesc.d.value(cta.tmem.read(lane, at)?.into()) * factor;
+                    accumulator[row * n + column] = idesc.d.value(cta.tmem.read(lane, tmem_column)?.into()) * factor;
                 }
             }
         }
         multiply_accumulate(&mut accumulator, &a, b, k, n);
         for row in 0..rows {
             for column in 0..n {
-                let (lane, at) = self.tmem_cell(row, column, self.d, rows);
+                let (lane, tmem_column) = self.tmem_cell(row, column, self.d, rows);
                 if self.disabled_lanes.get(lane / 32).is_none_or(|mask| mask >> (lane % 32) & 1 == 0) {
-                    cta.tmem.write(lane, at, idesc.d.round_to_bits(accumulator[row * n + column]) as u32)?;
+                    cta.tmem.write(lane, tmem_column, idesc.d.round_to_bits(accumulator[row * n + column]) as u32)?;
                 }
             }
         }

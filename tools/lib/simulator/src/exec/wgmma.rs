@@ -18,7 +18,7 @@ use crate::warp::{Wait, Warp};
 use std::collections::VecDeque;
 
 /// Number of rows of D that each warp computes.
-const M: usize = 16;
+const ROWS_PER_WARP: usize = 16;
 
 /// An issued MMA, with the operand values at its issue.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ impl OpenMmas {
     }
 }
 
-/// Returns the MMA at an instruction index.
+/// Returns the operands of the MMA at an instruction index.
 fn mma_at(program: &Program, pc: u32) -> &WgmmaOp {
     match &program.code[pc as usize].op {
         Op::Wgmma(op) => op,
@@ -164,8 +164,8 @@ impl Machine<'_> {
             Delivery::Late => set_operands_in_flight(cluster, cta, warp.index, op, &issued, true)?,
         }
         warp.mmas.issued += 1;
-        let open = warp.mmas.open.len() + warp.mmas.groups.iter().map(|group| group.len() + 1).sum::<usize>();
-        if open > QUEUE_CAPACITY {
+        let open_count = warp.mmas.open.len() + warp.mmas.groups.iter().map(|group| group.len() + 1).sum::<usize>();
+        if open_count > QUEUE_CAPACITY {
             return Err(Fault::unsupported(format!("more than {QUEUE_CAPACITY} wgmmas without a wait")));
         }
         let step = [AccumulatorStep::Mma(issued)];
@@ -239,21 +239,21 @@ impl Machine<'_> {
             cta_state.shared.read_async(address, 16, actor, &cta_state.proxy_fence_times)
         };
         let bytes = op.element_bytes as usize;
-        let mut a = vec![0.0; M * k];
+        let mut a = vec![0.0; ROWS_PER_WARP * k];
         match &op.a {
             WgmmaA::Shared(_) => {
                 let descriptor = Descriptor::decode_wgmma(issued.a)?;
-                let first_row = warp.index % 4 * M;
+                let first_row = warp.index % 4 * ROWS_PER_WARP;
                 // The warp reads only its own rows, which start at a multiple of eight rows of the matrix.
                 let major = if op.transpose_a { Major::Mn } else { Major::K };
-                let shifted = |row: u32, offset: u32| match major {
+                let chunk_address = |row: u32, offset: u32| match major {
                     Major::K => descriptor.chunk_address(major, row + first_row as u32, offset),
                     Major::Mn => descriptor.chunk_address(major, row, offset + (first_row * bytes) as u32),
                 };
-                let (rows, along) = if major == Major::K { (M, k) } else { (k, M) };
+                let (rows, contiguous_extent) = if major == Major::K { (ROWS_PER_WARP, k) } else { (k, ROWS_PER_WARP) };
                 for row in 0..rows {
-                    for start in (0..along).step_by(16 / bytes) {
-                        let data = read(shifted(row as u32, (start * bytes) as u32))?;
+                    for start in (0..contiguous_extent).step_by(16 / bytes) {
+                        let data = read(chunk_address(row as u32, (start * bytes) as u32))?;
                         for (index, element) in data.chunks_exact(bytes).enumerate() {
                             let bits = element.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
                             let (mn, at) = if major == Major::K { (row, start + index) } else { (start + index, row) };
@@ -263,11 +263,11 @@ impl Machine<'_> {
                 }
             }
             WgmmaA::Registers(slots) => {
-                let per = 4 / bytes;
+                let elements_per_register = 4 / bytes;
                 for (register, &slot) in slots.iter().enumerate() {
                     for (lane, &value) in warp.read(slot).iter().enumerate() {
-                        for part in 0..per {
-                            let (row, column) = fragment::a_position(lane, register, part, per, M);
+                        for part in 0..elements_per_register {
+                            let (row, column) = fragment::a_position(lane, register, part, elements_per_register, ROWS_PER_WARP);
                             let bits = value >> (8 * bytes * part) & (u64::MAX >> (64 - 8 * bytes));
                             a[row * k + column] = op.a_value(bits);
                         }
@@ -290,7 +290,7 @@ impl Machine<'_> {
             a.iter_mut().for_each(|value| *value = -*value);
         }
         let packed = op.d_type == AccumulatorType::Float(numerics::Scalar::F16);
-        let mut accumulator = vec![0.0; M * n];
+        let mut accumulator = vec![0.0; ROWS_PER_WARP * n];
         if issued.accumulate {
             for (index, &slot) in op.d.iter().enumerate() {
                 check_defined(warp, slot, ALL_LANES, "a sum")?;
@@ -341,20 +341,20 @@ fn set_operands_in_flight(
     let bytes = op.element_bytes;
     let mut mark_operand = |descriptor: u64, transposed: bool, first: u32, count: u32| -> Result<()> {
         let descriptor = Descriptor::decode_wgmma(descriptor)?;
-        let (k, per) = (op.k as u32, 16 / bytes);
-        let (major, rows, along) = match transposed {
+        let (k, elements_per_chunk) = (op.k as u32, 16 / bytes);
+        let (major, rows, (first_byte, contiguous_extent)) = match transposed {
             false => (Major::K, first..first + count, (0, k)),
             true => (Major::Mn, 0..k, (first * bytes, count)),
         };
         for row in rows {
-            for at in 0..along.1.div_ceil(per) {
-                shared.mark_async_read(descriptor.chunk_address(major, row, along.0 + 16 * at), 16, begin)?;
+            for chunk in 0..contiguous_extent.div_ceil(elements_per_chunk) {
+                shared.mark_async_read(descriptor.chunk_address(major, row, first_byte + 16 * chunk), 16, begin)?;
             }
         }
         Ok(())
     };
     if let WgmmaA::Shared(_) = op.a {
-        mark_operand(issued.a, op.transpose_a, (warp % 4 * M) as u32, M as u32)?;
+        mark_operand(issued.a, op.transpose_a, (warp % 4 * ROWS_PER_WARP) as u32, ROWS_PER_WARP as u32)?;
     }
     mark_operand(issued.b, op.transpose_b, 0, op.n as u32)
 }
@@ -378,7 +378,7 @@ mod tests {
     /// Expected positions from the PTX ISA: the first registers of lane 5 have columns 2 and 3 of rows 1 and 9. The next registers
     /// have the next eight columns.
     #[test]
-    fn accumulator_layout() {
+    fn accumulator_registers_have_the_positions_of_the_ptx_isa() {
         let elements_of = |index: usize, packed| {
             fragment_elements(5, index, packed).map(|(_, element_position)| element_position).collect::<Vec<_>>()
         };
