@@ -2,11 +2,11 @@
 //! compile only this kernel.
 
 use crate::check_stages_are_current;
-use crate::driver::install_executable;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::SystemTime;
+use tests::replaced_tool::install_executable;
 use tests::{RunResult, path_with_tools, root, run_to_end, shell, temporary_copy_of_folder, temporary_folder, tool};
 
 /// A temporary copy of `examples/kernels`.

@@ -5,6 +5,7 @@ use crate::{bytecode_path, check_stages_are_current};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tests::replaced_tool::install_executable;
 use tests::{RunResult, run_in, run_to_end, temporary_folder, tool};
 
 /// Shell code of a stub that sets `file`. If the last argument is a file, as in the commands of a dry run, `file` is this argument,
@@ -42,13 +43,6 @@ pub(crate) fn folder_with_stub_stages(behaviour: &str) -> tempfile::TempDir {
     fs::write(folder.path().join("bin/ptxas"), "not run").unwrap();
     fs::write(folder.path().join("k.bc"), b"\x7fTileIR\0\x0d\x03\0\0rest").unwrap();
     folder
-}
-
-/// Copies an executable in a child process. Reason: while this process has a file open for writing, a child that another thread
-/// starts inherits the descriptor, and the file cannot be executed.
-pub(crate) fn install_executable(from: &Path, to: &Path) {
-    let status = Command::new("install").args(["-m", "755"]).arg(from).arg(to).status().unwrap();
-    assert!(status.success());
 }
 
 /// Runs the copy of the driver in a folder.

@@ -35,7 +35,7 @@ impl ScriptTree {
             // may be a script.
             let (script, program) = (folder.path().join("program"), folder.path().join("programs").join(name));
             fs::write(&script, format!("#!/bin/sh\nexec '{}' \"$@\"\n", program_path.trim())).unwrap();
-            crate::driver::install_executable(&script, &program);
+            tests::replaced_tool::install_executable(&script, &program);
         }
         ScriptTree(folder)
     }

@@ -115,7 +115,7 @@ fn a_cached_output_is_the_same_and_runs_no_stage() {
     assert_ne!(compile(&["-O1"]), first);
     assert_eq!(stage_runs(), 12, "another option is another key");
     fs::write(folder.path().join("script"), "#!/bin/sh\nexec cat\n").unwrap();
-    super::driver::install_executable(&folder.path().join("script"), &folder.path().join("tile-sched"));
+    tests::replaced_tool::install_executable(&folder.path().join("script"), &folder.path().join("tile-sched"));
     assert_ne!(compile(&[]), first, "another tool is another key");
     for entry in files_below(&folder.path().join("kept/entries")) {
         fs::write(entry, "damaged").unwrap();

@@ -1,10 +1,10 @@
 //! Tests of `tile-validate` and `tileiras --validate` with correct stages, and with stages that have an injected fault.
 
 use crate::check_stages_are_current;
-use crate::driver::install_executable;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tests::replaced_tool::folder_with_replacement;
 use tests::{RunResult, root, run, run_to_end, temporary_folder, tool};
 
 /// The bytecode of a case of `tests/run`.
@@ -39,26 +39,6 @@ fn a_given_launch_replaces_the_generated_ones() {
     let launch = root().join("tests/run/vadd/launch.json").display().to_string();
     let ran = validate("vadd", &["--launch", &launch]);
     assert!(ran.text().contains("on 1 launches"), "{}{}", ran.text(), ran.stderr);
-}
-
-/// A directory with the tools, one of them replaced by a script. In the script, `$real` is the replaced tool.
-fn folder_with_replacement(replaced: &str, script: &str) -> tempfile::TempDir {
-    check_tools_are_current();
-    let folder = temporary_folder();
-    for name in
-        ["tile-read", "tile-lower-aa", "tile-lower-as", "tile-sched", "tile-ptx", "tile-link", "tile-run", "tile-sim", "tile-dump"]
-    {
-        if name != replaced {
-            std::os::unix::fs::symlink(tool(name), folder.path().join(name)).unwrap();
-        }
-    }
-    for name in ["tile-validate", "tileiras"] {
-        install_executable(&tool(name), &folder.path().join(name));
-    }
-    let text = format!("#!/bin/bash\nreal={0}/{replaced}; tools={0}\n{script}\n", tests::tools_folder().display());
-    fs::write(folder.path().join("script"), text).unwrap();
-    install_executable(&folder.path().join("script"), &folder.path().join(replaced));
-    folder
 }
 
 /// Runs a program of a folder on the kernel `polynomial`.

@@ -7,6 +7,7 @@ pub mod cluster_matmul;
 pub mod compare;
 pub mod need;
 pub mod prose;
+pub mod replaced_tool;
 pub mod scheduled;
 pub mod suite;
 

@@ -15,7 +15,7 @@ pub enum Need {
     Clients,
     /// The browser Chromium, which the tests run without a window.
     Chromium,
-    /// Tools with fault injection, which only debug builds have.
+    /// Tools that fail in the pass that `TILEWORKS_FAIL_IN` names, as only debug builds do.
     DebugTools,
 }
 
@@ -35,7 +35,7 @@ impl Need {
             Need::Ptxas => "ptxas is missing; scripts/setup installs it",
             Need::Clients => "cuTile Python is missing; scripts/setup --clients installs it",
             Need::Chromium => "Chromium is missing; scripts/setup --browser installs it",
-            Need::DebugTools => "release tools have no fault injection; run the test without --release",
+            Need::DebugTools => "release tools ignore TILEWORKS_FAIL_IN; run the test without --release",
         }
     }
 }

@@ -169,18 +169,21 @@ impl Core {
 
     /// Returns whether the op computes each result element from the operands' elements at the same position.
     pub fn is_elementwise(&self) -> bool {
+        self.as_elementwise().is_some()
+    }
+
+    /// The element-wise op: an op that computes each result element from the operands' elements at the same position.
+    pub fn as_elementwise(&self) -> Option<Elementwise<'_>> {
         match self {
-            Core::Unary { .. }
-            | Core::Binary { .. }
-            | Core::Fma { .. }
-            | Core::Compare { .. }
-            | Core::Convert { .. }
-            | Core::Select { .. }
-            | Core::IntToPtr { .. }
-            | Core::PtrToInt { .. }
-            | Core::PtrCast { .. }
-            | Core::Offset { .. }
-            | Core::Assume { .. } => true,
+            Core::Unary { kind, .. } => Some(Elementwise::Unary(kind)),
+            Core::Binary { kind, .. } => Some(Elementwise::Binary(kind)),
+            Core::Fma { .. } => Some(Elementwise::Fma),
+            Core::Compare { .. } => Some(Elementwise::Compare),
+            Core::Convert { .. } => Some(Elementwise::Convert),
+            Core::Select { .. } => Some(Elementwise::Select),
+            Core::IntToPtr { .. } | Core::PtrToInt { .. } | Core::PtrCast { .. } => Some(Elementwise::PointerCast),
+            Core::Offset { .. } => Some(Elementwise::Offset),
+            Core::Assume { .. } => Some(Elementwise::Assume),
             Core::Constant { .. }
             | Core::Iota {}
             | Core::Broadcast { .. }
@@ -215,7 +218,22 @@ impl Core {
             | Core::Yield { .. }
             | Core::Continue { .. }
             | Core::Break { .. }
-            | Core::Return {} => false,
+            | Core::Return {} => None,
         }
     }
+}
+
+/// An element-wise op.
+#[derive(Clone, Copy, Debug)]
+pub enum Elementwise<'a> {
+    Unary(&'a arith::Unary),
+    Binary(&'a arith::Binary),
+    Fma,
+    Compare,
+    Convert,
+    Select,
+    /// A cast between pointers, or between a pointer and an integer.
+    PointerCast,
+    Offset,
+    Assume,
 }

@@ -3,6 +3,7 @@
 
 use crate::core_ops::Core;
 use crate::rules::CoreDialectOp;
+use crate::structured_ops::Terminator;
 use base::ir::Op;
 use base::{Body, Region, Value};
 
@@ -51,12 +52,12 @@ pub fn destinations_of_terminator<'a, O: CoreDialectOp, T>(
     terminator: &Core,
 ) -> Vec<&'a [Value]> {
     let node = &body.ops[construct];
-    match terminator {
-        Core::Continue { .. } => {
+    match terminator.as_terminator() {
+        Some(Terminator::Continue(_)) => {
             node.kind.core().and_then(Core::as_loop).map(|loop_op| loop_op.destinations(body, construct)).unwrap_or_default()
         }
-        Core::Break { .. } | Core::Yield { .. } => vec![&node.results],
-        _ => Vec::new(),
+        Some(Terminator::Break(_) | Terminator::Yield(_)) => vec![&node.results],
+        Some(Terminator::Return) | None => Vec::new(),
     }
 }
 
@@ -75,12 +76,14 @@ impl<'a> LoopEnds<'a> {
         let (mut ends, mut worklist) = (LoopEnds { continue_values: Vec::new(), break_values: Vec::new() }, vec![loop_body]);
         while let Some(region) = worklist.pop() {
             for &op in &body.blocks[body.block_of(region)].ops {
-                match body.ops[op].kind.core() {
-                    Some(Core::Continue { values }) => ends.continue_values.push(values),
-                    Some(Core::Break { values }) => ends.break_values.push(values),
+                let core = body.ops[op].kind.core();
+                match core.and_then(Core::as_terminator) {
+                    Some(Terminator::Continue(values)) => ends.continue_values.push(values),
+                    Some(Terminator::Break(values)) => ends.break_values.push(values),
+                    Some(Terminator::Yield(_) | Terminator::Return) => {}
                     // A `continue` or `break` inside a nested loop belongs to that loop.
-                    Some(core) if core.is_loop() => {}
-                    _ => worklist.extend(body.ops[op].kind.regions()),
+                    None if core.is_some_and(Core::is_loop) => {}
+                    None => worklist.extend(body.ops[op].kind.regions()),
                 }
             }
         }

@@ -69,6 +69,15 @@ pub enum StructuredOp<'a> {
     Loop(LoopOp<'a>),
 }
 
+/// An op that ends a region, with the values that it forwards.
+#[derive(Clone, Copy, Debug)]
+pub enum Terminator<'a> {
+    Yield(&'a [Value]),
+    Continue(&'a [Value]),
+    Break(&'a [Value]),
+    Return,
+}
+
 impl Core {
     /// The loop or the `if`; `None` for other ops.
     pub fn as_structured(&self) -> Option<StructuredOp<'_>> {
@@ -108,6 +117,16 @@ impl Core {
     pub fn as_if(&self) -> Option<IfOp> {
         match self {
             Core::If { cond, then, otherwise } => Some(IfOp { cond: *cond, then: *then, otherwise: *otherwise }),
+            _ => None,
+        }
+    }
+    /// The op as a terminator, if it ends a region.
+    pub fn as_terminator(&self) -> Option<Terminator<'_>> {
+        match self {
+            Core::Yield { values } => Some(Terminator::Yield(values)),
+            Core::Continue { values } => Some(Terminator::Continue(values)),
+            Core::Break { values } => Some(Terminator::Break(values)),
+            Core::Return {} => Some(Terminator::Return),
             _ => None,
         }
     }

@@ -6,6 +6,7 @@ use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
 use base::{Loc, Region, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::structured_ops::Terminator;
 use std::collections::BTreeMap;
 use tileas::Type;
 
@@ -64,11 +65,13 @@ impl Walk<'_> {
         let body = &self.function.body;
         let innermost_depth =
             |ends: fn(&Core) -> bool| self.enclosing.iter().rposition(|op| body.ops[*op].kind.core().is_some_and(ends));
-        match core {
-            Core::Return {} => 0,
-            Core::Break { .. } => innermost_depth(|core| core.is_loop() && !core.is_for()).map_or(0, |position| position + 1),
-            Core::Continue { .. } => innermost_depth(|core| !core.is_if()).map_or(0, |position| position + 1),
-            _ => self.enclosing.len(),
+        match core.as_terminator() {
+            Some(Terminator::Return) => 0,
+            Some(Terminator::Break(_)) => {
+                innermost_depth(|core| core.is_loop() && !core.is_for()).map_or(0, |position| position + 1)
+            }
+            Some(Terminator::Continue(_)) => innermost_depth(|core| !core.is_if()).map_or(0, |position| position + 1),
+            Some(Terminator::Yield(_)) | None => self.enclosing.len(),
         }
     }
 }

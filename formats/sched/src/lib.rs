@@ -22,6 +22,7 @@ pub mod ops;
 pub mod packed_ops;
 mod payload;
 pub mod phase;
+pub mod pipeline_step;
 mod tma_store_order;
 pub mod token_order;
 mod verify;

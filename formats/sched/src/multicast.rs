@@ -9,6 +9,7 @@ use crate::{Fill, Function, Op, PipelineInfo};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Target, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::structured_ops::Terminator;
 use target_info::Feature;
 use tileas::{Buffer, MapId, Type};
 
@@ -127,8 +128,10 @@ impl CtaDependent {
         let body = &function.body;
         let node = &body.ops[op];
         let results = |op: Option<OpId>| op.map_or(&[][..], |op| &body.ops[op].results[..]);
-        let inner = match node.kind.core() {
-            Some(core) if core.is_structured() => {
+        let core = node.kind.core();
+        let inner = match core.and_then(Core::as_terminator) {
+            None if core.is_some_and(Core::is_structured) => {
+                let core = core.expect("the op is structured");
                 self.controls_flow |= core.conditions().into_iter().any(|value| self.contains(value));
                 match core.as_loop() {
                     Some(loop_op) => {
@@ -138,11 +141,11 @@ impl CtaDependent {
                     None => Enclosing { condition: Some(op), ..enclosing },
                 }
             }
-            Some(Core::Yield { values }) => return self.forward_dependence(values, results(enclosing.condition)),
-            Some(Core::Break { values }) => return self.forward_dependence(values, results(enclosing.loop_op)),
-            Some(Core::Continue { values }) => return self.forward_to_next_iteration(function, enclosing.loop_op, values),
-            _ if matches!(node.kind, Op::WarpRole { .. }) => Enclosing::default(),
-            core => {
+            Some(Terminator::Yield(values)) => return self.forward_dependence(values, results(enclosing.condition)),
+            Some(Terminator::Break(values)) => return self.forward_dependence(values, results(enclosing.loop_op)),
+            Some(Terminator::Continue(values)) => return self.forward_to_next_iteration(function, enclosing.loop_op, values),
+            None if matches!(node.kind, Op::WarpRole { .. }) => Enclosing::default(),
+            Some(Terminator::Return) | None => {
                 // The bodies of reductions compute on tiles, which decide no control flow.
                 let differs = matches!(core, Some(Core::ClusterRank {})) || !node.kind.is_pure() || !node.kind.regions().is_empty();
                 if differs || node.kind.operands().iter().any(|value| self.contains(*value)) {

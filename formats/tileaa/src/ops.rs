@@ -82,7 +82,15 @@ impl Op {
         match self {
             Op::Core(core) => core.is_pure(),
             Op::Reduce { .. } | Op::Scan { .. } | Op::Mma { .. } | Op::MmaScaled { .. } => true,
-            _ => false,
+            Op::LoadView { .. }
+            | Op::StoreView { .. }
+            | Op::ReduceView { .. }
+            | Op::MulticastLoad { .. }
+            | Op::MulticastStore { .. }
+            | Op::Load { .. }
+            | Op::Store { .. }
+            | Op::AtomicRmw { .. }
+            | Op::AtomicCas { .. } => false,
         }
     }
 

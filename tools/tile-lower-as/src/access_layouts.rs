@@ -4,6 +4,7 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `Coalesce` and `AxisInfo`; LLVM's `LoadStoreVectorizer`.
 
+use crate::access_plan::{AccessPlan, Pieces, blocked_access};
 use crate::operand_trees::as_core;
 use crate::unify_vector_widths;
 use base::Value;
@@ -21,31 +22,6 @@ use tileas::layout::{LANE_BITS, Strides};
 const LINE: u32 = 128;
 /// Bytes of the widest access of a thread.
 const MAX_ACCESS_BYTES: u64 = 16;
-
-/// The planned vector width and layout of a memory access.
-#[derive(Clone)]
-pub(crate) struct AccessPlan {
-    /// Log2 of the elements of a vector.
-    pub(crate) vector_bits: u32,
-    /// The layout of the accessed tile in registers.
-    pub(crate) layout: Layout,
-    /// The bits of the linear element index, fastest-varying in memory first.
-    pub(crate) order: Vec<u32>,
-    /// The pieces of an asynchronous copy, if the access could become a `cp.async` copy.
-    pub(crate) copy: Option<Pieces>,
-}
-
-/// The pieces in which `cp.async` can copy a view's tile: `1 << bits` elements along `dim`. Unlike a vector access, a
-/// piece may cross a bound.
-#[derive(Clone, Copy)]
-pub(crate) struct Pieces {
-    /// The dimension along which a piece is contiguous in memory.
-    pub(crate) dim: usize,
-    /// Log2 of the elements of a piece.
-    pub(crate) bits: u32,
-    /// Whether no bound of the array is inside a piece.
-    pub(crate) whole: bool,
-}
 
 /// The accesses of a function, by op.
 pub(crate) struct Accesses(BTreeMap<OpId, AccessPlan>);
@@ -82,15 +58,6 @@ impl Accesses {
     }
 }
 
-/// A blocked layout with the bits in `order`. Its vectors have up to `1 << widest_bits` elements, but fewer if threads would
-/// otherwise have no elements.
-pub(crate) fn blocked_access(order: &[u32], widest_bits: u32, warp_bits: usize) -> AccessPlan {
-    let thread_bits = (LANE_BITS + warp_bits) as u32;
-    let vector_bits = widest_bits.min((order.len() as u32).saturating_sub(thread_bits));
-    let layout = Layout::blocked(order, vector_bits as usize, warp_bits);
-    AccessPlan { vector_bits, layout, order: order.to_vec(), copy: None }
-}
-
 /// The layout of a tile whose layout no access determines: consecutive elements of a row are in vectors of a thread, then in lanes.
 pub(crate) fn default_layout(shape: &[u32], bytes: u32, warp_bits: usize) -> Layout {
     let order: Vec<u32> = (0..element_count(shape).trailing_zeros()).collect();
@@ -118,8 +85,7 @@ impl AccessPlanner<'_> {
         let Some(facts) = self.facts.memref(value) else { return self.blocked_along(&view.tile, contiguous, 0) };
         let piece_bits = view_width(&facts, view, t);
         let in_bounds_bits = piece_bits.min(facts.size_divisors[view.dim_map[t] as usize].max(1).ilog2());
-        let copy =
-            Some(Pieces { dim: t, bits: piece_bits, whole: in_bounds_bits == piece_bits || common::fault_injected("as.whole") });
+        let copy = Some(Pieces { dim: t, bits: piece_bits, whole: in_bounds_bits == piece_bits });
         AccessPlan { copy, ..self.blocked_along(&view.tile, contiguous, in_bounds_bits.min(max_vector_bits)) }
     }
 
@@ -204,7 +170,7 @@ impl AccessPlanner<'_> {
             (MAX_ACCESS_BYTES / bytes)
                 .min(axis.contiguity)
                 .min((axis.divisibility / bytes).max(1))
-                .min(if common::fault_injected("as.mask") { u64::MAX } else { mask_constancy })
+                .min(mask_constancy)
                 .min(u64::from(shape[dim]))
                 .max(1)
         };
@@ -220,5 +186,5 @@ fn view_width(facts: &MemRefFacts, view: &View, t: usize) -> u32 {
     let step = u64::from(view.kind.step(&view.tile, t));
     let other_strides = (0..facts.stride_divisors.len()).filter(|other| *other != dim).map(|other| facts.stride_divisors[other]);
     let limits = [MAX_ACCESS_BYTES / bytes, u64::from(view.tile[t]), facts.base_divisor / bytes, step & step.wrapping_neg()];
-    limits.into_iter().chain(other_strides.filter(|_| !common::fault_injected("as.width"))).min().unwrap_or(1).max(1).ilog2()
+    limits.into_iter().chain(other_strides).min().unwrap_or(1).max(1).ilog2()
 }

@@ -8,91 +8,28 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `LowerLoops` and `TMALowering`; CUTLASS `SM80_CP_ASYNC` and `SM90_TMA_LOAD`.
 
-use crate::access_layouts::{Accesses, Pieces};
-use crate::async_copy_non_mma_loads::{NonMmaCopies, Prefetch};
-use crate::lowering_plan::{LoweringPlan, PlanOptions};
-use crate::mma_selection::{self, MmaSelection, MmaSelections, OperandSource};
+use crate::access_plan::Pieces;
+use crate::async_copy_non_mma_loads::NonMmaCopies;
+use crate::copy_planner::{Copy, CopyInputs, CopyMethod, CopyPlanner, MmaReads, Readers};
+use crate::layout_transforms::one_replica_layout;
+use crate::mma_selection::{self, MmaSelection, OperandSource};
 use crate::operand_trees::as_core;
-use crate::operands::{self, MAX_BETWEEN, Uses};
+use crate::operands::{self, MAX_BETWEEN};
+use crate::plan_options::{PlanOptions, TmaChoice};
 use crate::smem_swizzles;
-use crate::tcgen05_selection;
 use base::ir::{Op as OpId, Operation};
-use base::{Block, Envelope, Target, Value};
-use common::kernel_plan;
+use base::{Block, Target, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::memory::{MemoryOrdering, Padding};
 use core_dialect::tile::{Dense, Elem, Space, ViewKind, element_count};
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use target_info::Feature;
-use tensormap::Map;
-use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
 use tileas::{BufferInfo, Layout, budget, wgmma_atoms};
 
-/// Whether TMA executes copies (`--tma`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TmaChoice {
-    /// No copy uses TMA.
-    Never,
-    /// TMA executes the copies for which it is likely faster than `cp.async`.
-    WherePays,
-    /// TMA executes every copy that it can execute.
-    WherePossible,
-}
-
-impl TmaChoice {
-    /// The choice for a function, from the option `--tma` or the kernel plan.
-    pub(crate) fn from_options(envelope: &Envelope, function: &str) -> base::diag::Result<TmaChoice> {
-        Ok(match kernel_plan::tma(envelope, function)? {
-            Some("off") => TmaChoice::Never,
-            Some("on") => TmaChoice::WherePossible,
-            _ => TmaChoice::WherePays,
-        })
-    }
-}
-
 /// The reason against a copy that does not fit shared memory.
 const NO_CAPACITY: &str = "shared memory does not fit it besides the other copies";
-
-/// The copy that replaces a load.
-#[derive(Clone)]
-pub(crate) struct Copy {
-    /// The buffer that the copy fills.
-    pub(crate) buffer: BufferInfo,
-    /// The instructions that execute the copy.
-    pub(crate) method: CopyMethod,
-    /// Whether MMAs or threads read the buffer.
-    pub(crate) readers: Readers,
-}
-
-/// The instructions of an asynchronous copy.
-#[derive(Clone)]
-pub(crate) enum CopyMethod {
-    /// `cp.async` in pieces of `bytes`, distributed over threads by `layout`. `whole`: no bound of the array is inside a piece.
-    Pieces { layout: Layout, bytes: u32, whole: bool },
-    /// TMA, with a tensor map.
-    Tma(Map),
-}
-
-impl std::fmt::Display for CopyMethod {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            CopyMethod::Pieces { bytes, .. } => write!(f, "by cp.async in pieces of {bytes} bytes"),
-            CopyMethod::Tma(map) => write!(f, "by TMA in tiles of {} bytes", map.tile_bytes()),
-        }
-    }
-}
-
-/// The readers of a copy's buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Readers {
-    /// MMAs read their fragments, or the values from which fragments are computed.
-    Mmas,
-    /// The loop reads the full tile into registers and computes from it.
-    Registers,
-}
 
 /// An operand that `wgmma` reads from shared memory.
 struct InPlaceOperand {
@@ -115,35 +52,25 @@ pub(crate) struct Copies {
     pub(crate) no_tma: Vec<(OpId, &'static str)>,
 }
 
-/// The reads of a buffer by MMAs: the layouts of fragments that threads load, and whether `wgmma` or `tcgen05` reads the buffer in
-/// place.
-#[derive(Default)]
-pub(crate) struct MmaReads {
-    /// The layouts of the fragments that threads load from the buffer.
-    pub(crate) fragments: Vec<Layout>,
-    /// Whether `wgmma` or `tcgen05` reads the buffer in place.
-    pub(crate) in_place: bool,
-}
-
 impl Copies {
     /// Plans the copies. The buffers of each loop fit the target's shared memory.
-    pub(crate) fn select(function: &Function, plan: &LoweringPlan, target: Target, options: PlanOptions) -> Copies {
+    pub(crate) fn select(function: &Function, inputs: &CopyInputs<'_>, target: Target, options: PlanOptions) -> Copies {
         let body = &function.body;
         let order = body.walk(function.region);
-        let planner = CopyPlanner::new(function, plan, target, options);
+        let planner = CopyPlanner::new(function, inputs, target, options);
         let mut selected = Copies::default();
         for op in order {
             let Some(inner) = as_core(&body.ops[op].kind).and_then(Core::for_body) else { continue };
             let block = body.block_of(inner);
             let prefers_tma = planner.prefers_tma(block);
             for &load in &body.blocks[block].ops {
-                if plan.exceeding_capacity.contains(&load) {
+                if inputs.exceeding_capacity.contains(&load) {
                     selected.declined.push((load, NO_CAPACITY));
                     continue;
                 }
                 let is_view = matches!(body.ops[load].kind, Op::LoadView { .. });
                 if is_view && prefers_tma && planner.uses.reaches_mma(body.result(load)) {
-                    let tma_load = if plan.tma_loads_exceeding_smem.contains(&load) {
+                    let tma_load = if inputs.tma_loads_exceeding_smem.contains(&load) {
                         Err(NO_CAPACITY)
                     } else {
                         planner.tma_load_in_loop(load, op)
@@ -156,7 +83,7 @@ impl Copies {
                         Err(reason) => selected.no_tma.push((load, reason)),
                     }
                 }
-                if plan.is_stored_right_operand(function, load) {
+                if inputs.is_stored_right_operand(function, load) {
                     selected.declined.push((load, "threads store it for MMAs in tensor memory"));
                     continue;
                 }
@@ -170,18 +97,18 @@ impl Copies {
                     Err(reason) => selected.declined.push((load, reason)),
                 }
             }
-            let NonMmaCopies { copies, declined } = planner.non_mma_copies(op, |load| !plan.exceeding_capacity.contains(&load));
+            let NonMmaCopies { copies, declined } = planner.non_mma_copies(op, |load| !inputs.exceeding_capacity.contains(&load));
             selected.copies.extend(copies);
             selected.declined.extend(declined);
             selected.drop_unprofitable_tma(&planner, block, budget::shared_memory(target));
             selected.drop_exceeding(&planner, &body.blocks[block].ops, budget::shared_memory(target));
         }
-        selected.add_copies_before_loops(&planner, plan);
+        selected.add_copies_before_loops(&planner, inputs);
         selected
     }
 
     /// Plans TMA copies before loops. Their tiles are operands of MMAs in loops. Does nothing if TMA copies no tile in a loop.
-    fn add_copies_before_loops(&mut self, planner: &CopyPlanner<'_>, plan: &LoweringPlan) {
+    fn add_copies_before_loops(&mut self, planner: &CopyPlanner<'_>, inputs: &CopyInputs<'_>) {
         let function = planner.function;
         let entry = Some(function.entry());
         let is_tma_copy = |op: &OpId| self.copies.get(op).is_some_and(|copy| matches!(copy.method, CopyMethod::Tma(_)));
@@ -192,10 +119,10 @@ impl Copies {
             let Op::LoadView { .. } = function.body.ops[load].kind else { continue };
             let readers = planner.uses.end_users(function.body.result(load));
             let in_loop = |op: &OpId| operands::is_mma(function, *op) && planner.blocks[op.0 as usize] != entry;
-            if plan.exceeding_capacity.contains(&load) || !readers.iter().any(in_loop) {
+            if inputs.exceeding_capacity.contains(&load) || !readers.iter().any(in_loop) {
                 continue;
             }
-            let tma_load = match plan.tma_loads_exceeding_smem.contains(&load) {
+            let tma_load = match inputs.tma_loads_exceeding_smem.contains(&load) {
                 true => Err(NO_CAPACITY),
                 // Components have separate roles, and the other role may store to this buffer.
                 false if planner.mmas.has_components() => Err("with two compute roles, neither can wait for it"),
@@ -362,44 +289,6 @@ struct PieceCopy {
     whole: bool,
 }
 
-/// Plans the copies of one function.
-pub(crate) struct CopyPlanner<'a> {
-    pub(crate) function: &'a Function,
-    pub(crate) target: Target,
-    pub(crate) tma_copies: TmaChoice,
-    pub(crate) prefetch: Prefetch,
-    /// The occupancy that the author, an option or the kernel plan requests in CTAs per SM, or 1.
-    pub(crate) co_resident_ctas: u32,
-    accesses: &'a Accesses,
-    pub(crate) mmas: &'a MmaSelections,
-    /// Log2 of the warps of the CTA.
-    warp_bits: usize,
-    pub(crate) uses: Uses<'a>,
-    /// The block of each op.
-    pub(crate) blocks: Vec<Option<Block>>,
-    /// Facts about divisibility and contiguity, derived when the first TMA candidate needs them.
-    pub(crate) facts: OnceCell<Facts<'a>>,
-}
-
-impl<'a> CopyPlanner<'a> {
-    pub(crate) fn new(function: &'a Function, plan: &'a LoweringPlan, target: Target, options: PlanOptions) -> CopyPlanner<'a> {
-        let LoweringPlan { accesses, mmas, warp_bits, attrs, .. } = plan;
-        CopyPlanner {
-            function,
-            target,
-            tma_copies: options.tma_copies,
-            prefetch: options.prefetch,
-            co_resident_ctas: attrs.occupancy.unwrap_or(1),
-            accesses,
-            mmas,
-            warp_bits: *warp_bits,
-            uses: Uses::collect(function),
-            blocks: function.body.op_blocks(),
-            facts: OnceCell::new(),
-        }
-    }
-}
-
 impl CopyPlanner<'_> {
     /// Plans a copy of a view's tile by `cp.async`.
     fn plan_view_copy(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
@@ -546,7 +435,7 @@ impl CopyPlanner<'_> {
                         let shape = body.ty(value).tile().expect("operands of MMAs are tiles").1;
                         let sides: Vec<Value> = kind.operands()[3..].to_vec();
                         let matching_scales = sides.into_iter().zip(scales.iter()).filter(|(side, _)| *side == value);
-                        fragments.extend(matching_scales.map(|(_, layout)| tcgen05_selection::one_replica_layout(layout, shape)));
+                        fragments.extend(matching_scales.map(|(_, layout)| one_replica_layout(layout, shape)));
                     }
                     Some(MmaSelection::Group { lhs: a, rhs: b, .. } | MmaSelection::Tensor { lhs: a, rhs: b, .. })
                         if *acc != value =>

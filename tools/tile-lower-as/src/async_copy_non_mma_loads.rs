@@ -7,40 +7,19 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `num_stages` pipelining of non-dot loads; CUTLASS epilogue load warp.
 
-use crate::async_copies::{Copy, CopyPlanner};
+use crate::copy_planner::{Copy, CopyPlanner};
 use crate::operand_trees::as_core;
+use crate::plan_options::Prefetch;
+use base::Value;
 use base::diag::Result;
 use base::ir::{Block, Op as OpId};
-use base::{Envelope, Value};
-use common::kernel_plan;
 use core_dialect::core_ops::Core;
 use core_dialect::persistent_loops::{has_one_tile_block, is_persistent};
+use core_dialect::structured_ops::Terminator;
 use core_dialect::tile::element_count;
 use std::cell::Cell;
 use tileaa::{Op, Type};
 use tileas::budget;
-
-/// Which loads without MMA readers become asynchronous copies (`--prefetch`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Prefetch {
-    /// No such load becomes a copy.
-    Never,
-    /// The default: loads of persistent loops for which the cost model predicts a gain.
-    WherePays,
-    /// All such loads that can become copies.
-    WherePossible,
-}
-
-impl Prefetch {
-    /// The choice for a function, from the option `--prefetch` or the kernel plan.
-    pub(crate) fn from_options(envelope: &Envelope, function: &str) -> Result<Prefetch> {
-        Ok(match kernel_plan::prefetch(envelope, function)? {
-            Some("off") => Prefetch::Never,
-            Some("on") => Prefetch::WherePossible,
-            _ => Prefetch::WherePays,
-        })
-    }
-}
 
 /// Minimum stages of a prefetched copy.
 const MIN_STAGES: u32 = 2;
@@ -103,12 +82,15 @@ impl CopyPlanner<'_> {
         let body = &self.function.body;
         let Some(region) = as_core(&body.ops[for_op].kind).and_then(Core::for_body) else { return false };
         let end = body.terminator(body.block_of(region));
-        body.walk(region).into_iter().all(|op| match &body.ops[op].kind {
-            Op::Mma { .. } | Op::MmaScaled { .. } => false,
-            Op::Core(Core::Return {}) => false,
-            Op::Core(core) if core.is_loop() => false,
-            Op::Core(Core::Continue { .. }) => Some(op) == end,
-            _ => true,
+        body.walk(region).into_iter().all(|op| {
+            let kind = &body.ops[op].kind;
+            match as_core(kind).map(|core| (core, core.as_terminator())) {
+                Some((_, Some(Terminator::Return))) => false,
+                Some((_, Some(Terminator::Continue(_)))) => Some(op) == end,
+                Some((_, Some(Terminator::Yield(_) | Terminator::Break(_)))) => true,
+                Some((core, None)) => !core.is_loop(),
+                None => !matches!(kind, Op::Mma { .. } | Op::MmaScaled { .. }),
+            }
         })
     }
 

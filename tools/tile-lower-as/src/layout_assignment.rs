@@ -6,7 +6,8 @@
 //! See also: Triton's `Coalesce` plus `RemoveLayoutConversions` (forward propagation from anchors, backward rematerialization).
 
 use crate::access_layouts::{Accesses, default_layout};
-use crate::async_copies::{Copies, Readers};
+use crate::async_copies::Copies;
+use crate::copy_planner::Readers;
 use crate::mma_selection::{MmaSelection, MmaSelections};
 use crate::{operands, slices, tcgen05_selection};
 use base::ir::{Block, Op as OpId, Operation};
@@ -251,12 +252,12 @@ impl AssignedLayouts {
             Op::Core(Core::Extract { x, indices })
                 if slices::has_constant_indices(function, indices, &shape(*x), &shape(result)) =>
             {
-                slices::extract_layout(self, function, *x, result, inputs.used_by_mmas_only[result.0 as usize])
+                extract_layout(self, function, *x, result, inputs.used_by_mmas_only[result.0 as usize])
             }
             Op::Core(Core::Insert { x, into, indices })
                 if slices::has_constant_indices(function, indices, &shape(result), &shape(*x)) =>
             {
-                Some(slices::insert_layout(self, function, *x, *into))
+                Some(insert_layout(self, function, *x, *into))
             }
             Op::Core(Core::Reinterpret { x }) => {
                 let (from, to) = (body.ty(*x).tile()?.0, body.ty(result).tile()?.0);
@@ -451,4 +452,29 @@ fn leaving_values(function: &Function, region: Region, leaves: impl Fn(&Op) -> b
         }
     }
     operand_lists
+}
+
+/// The assigned layout of a slice with constant indices. `None` if the tile has no assigned layout. Also `None` if the slice needs
+/// a conversion and all its uses are MMA operands (`only_mma_operands`). Each use then converts the tile and extracts the slice.
+fn extract_layout(
+    assigned_layouts: &AssignedLayouts,
+    function: &Function,
+    x: Value,
+    slice: Value,
+    only_mma_operands: bool,
+) -> Option<Layout> {
+    let [(_, whole), (_, part)] = [x, slice].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
+    let assigned_layout = assigned_layouts.get(x)?;
+    slices::layout_of_slice(assigned_layout, whole, part)
+        .or_else(|| (!only_mma_operands).then(|| assigned_layouts.or_default(function, slice)))
+}
+
+/// The layout of a tile into which a slice is inserted at constant indices. The tile keeps its own layout, even if lanes select the
+/// slice and the tile passes through shared memory once. A tile without an assigned layout gets the layout that its slices imply.
+fn insert_layout(assigned_layouts: &AssignedLayouts, function: &Function, x: Value, into: Value) -> Layout {
+    let [(_, part), (_, whole)] = [x, into].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
+    assigned_layouts
+        .get(into)
+        .cloned()
+        .unwrap_or_else(|| slices::layout_of_whole(&assigned_layouts.or_default(function, x), whole, part))
 }

@@ -101,9 +101,9 @@ impl Legalizer<'_> {
         let run = shape[dim] / scales[dim];
         // Insert a dimension for the run and broadcast along it.
         let mut ones = scales.clone();
-        ones.insert(dim + usize::from(!common::fault_injected("as.scales")), 1);
+        ones.insert(dim + 1, 1);
         let mut runs = scales;
-        runs.insert(dim + usize::from(!common::fault_injected("as.scales")), run);
+        runs.insert(dim + 1, run);
         let scale = self.convert_float(scale, Scalar::BF16);
         let scale = self.append_core(Core::Reshape { x: scale }, Scalar::BF16, ones);
         let scale = self.append_core(Core::Broadcast { x: scale }, Scalar::BF16, runs);

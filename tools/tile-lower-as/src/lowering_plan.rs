@@ -2,13 +2,14 @@
 //! Invariant *plan/program*: ops and values in the plan are those of the `.aa` function, which the analysis passes never change.
 
 use crate::access_layouts::Accesses;
-use crate::async_copies::{Copies, CopyMethod, Readers, TmaChoice};
-use crate::async_copy_non_mma_loads::Prefetch;
+use crate::async_copies::Copies;
+use crate::copy_planner::{CopyInputs, CopyMethod, Readers};
 use crate::independent_subgraphs;
 use crate::kernel_spec;
 use crate::layout_assignment::AssignedLayouts;
 use crate::mma_selection::{MmaConstraints, MmaFamily, MmaSelection, MmaSelections, OperandSource};
 use crate::operands;
+use crate::plan_options::PlanOptions;
 use crate::smem_fit::SmemOverflow;
 use crate::split_k::{self, SplitFunction};
 use crate::tcgen05_selection;
@@ -49,24 +50,6 @@ pub(crate) struct LoweringPlan {
     pub(crate) tma_loads_exceeding_smem: BTreeSet<Op>,
     pub(crate) assigned_layouts: AssignedLayouts,
     pub(crate) stores: TmaStores,
-}
-
-/// Options that affect the plan.
-#[derive(Clone, Copy)]
-pub(crate) struct PlanOptions {
-    /// The optimisation level (`-O`).
-    pub(crate) level: u32,
-    pub(crate) tma_copies: TmaChoice,
-    pub(crate) prefetch: Prefetch,
-}
-
-impl PlanOptions {
-    /// The options for a function, from the file's envelope and the kernel plan.
-    pub(crate) fn from_envelope(envelope: &Envelope, function: &Function) -> Result<PlanOptions> {
-        let prefetch = Prefetch::from_options(envelope, &function.name)?;
-        let tma_copies = TmaChoice::from_options(envelope, &function.name)?;
-        Ok(PlanOptions { level: envelope.options.opt_level(), tma_copies, prefetch })
-    }
 }
 
 /// The MMAs that use tensor memory, and for each other scaled MMA the reason why no `tcgen05` instruction applies its scales.
@@ -172,7 +155,7 @@ impl LoweringPlan {
     pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: PlanOptions) {
         loop {
             if options.level >= 2 {
-                self.copies = Copies::select(function, self, target, options);
+                self.copies = Copies::select(function, &self.copy_inputs(), target, options);
             }
             let failing =
                 tcgen05_selection::mmas_without_operands_in_place(function, &self.mmas, &self.copies, &self.loads_by_threads);
@@ -204,18 +187,24 @@ impl LoweringPlan {
         loads.filter(|load| !by_tma(load)).collect()
     }
 
-    /// Whether threads load a right operand to registers and store it to shared memory for a `tcgen05` MMA. A copy to shared memory
-    /// before that would only add a pass through memory.
-    pub(crate) fn is_stored_right_operand(&self, function: &Function, load: Op) -> bool {
-        let is_right = |op: &Op| operands::defining_load(function, operands::mma_operands(function, *op)[1]) == Some(load);
-        self.loads_by_threads.contains(&load) && self.mmas.tmem_mmas().any(|op| is_right(&op))
+    /// The decisions from which copies and TMA stores are selected.
+    fn copy_inputs(&self) -> CopyInputs<'_> {
+        CopyInputs {
+            accesses: &self.accesses,
+            mmas: &self.mmas,
+            warp_bits: self.warp_bits,
+            occupancy: self.attrs.occupancy,
+            loads_by_threads: &self.loads_by_threads,
+            exceeding_capacity: &self.exceeding_capacity,
+            tma_loads_exceeding_smem: &self.tma_loads_exceeding_smem,
+        }
     }
 
     /// Assigns the layouts of all other tiles, and selects the stores that TMA executes.
     pub(crate) fn assign_layouts(&mut self, function: &Function, target: Target, options: PlanOptions) {
         self.assigned_layouts = AssignedLayouts::assign(function, &self.accesses, &self.mmas, &self.copies, self.warp_bits);
         if options.level >= 2 {
-            self.stores = TmaStores::select(function, self, target, options);
+            self.stores = TmaStores::select(function, &self.copy_inputs(), &self.assigned_layouts, target, options);
         }
     }
 

@@ -5,8 +5,8 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `OptimizeDotOperands` and backward rematerialization in `RemoveLayoutConversions`.
 
-use crate::async_copies::CopyPlanner;
-use crate::convert::innermost_dim;
+use crate::copy_planner::CopyPlanner;
+use crate::layout_transforms::innermost_dim;
 use crate::mma_selection::MmaSelection;
 use crate::operands::{self, MAX_BETWEEN};
 use crate::smem_swizzles;

@@ -1,7 +1,6 @@
 //! Slices with constant indices. If register bits select the slice, the slice is a subset of its tile's registers and needs no data
 //! movement.
 
-use crate::layout_assignment::AssignedLayouts;
 use base::Value;
 use core_dialect::core_ops::Core;
 use core_dialect::tile::Dense;
@@ -49,28 +48,6 @@ pub(crate) fn layout_of_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> 
 fn slice_selecting_bits(whole: &[u32], slice: &[u32]) -> u32 {
     let (outer, inner) = (Strides::for_shape(whole), Strides::for_shape(slice));
     (0..whole.len()).map(|dim| outer.mask(dim) & !(((1 << inner.bits[dim]) - 1) << outer.shift[dim])).sum()
-}
-
-/// The assigned layout of a slice with constant indices. `None` if the tile has no assigned layout. Also `None` if the slice needs
-/// a conversion and all its uses are MMA operands (`only_mma_operands`). Each use then converts the tile and extracts the slice.
-pub(crate) fn extract_layout(
-    assigned_layouts: &AssignedLayouts,
-    function: &Function,
-    x: Value,
-    slice: Value,
-    only_mma_operands: bool,
-) -> Option<Layout> {
-    let [(_, whole), (_, part)] = [x, slice].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
-    let assigned_layout = assigned_layouts.get(x)?;
-    layout_of_slice(assigned_layout, whole, part)
-        .or_else(|| (!only_mma_operands).then(|| assigned_layouts.or_default(function, slice)))
-}
-
-/// The layout of a tile into which a slice is inserted at constant indices. The tile keeps its own layout, even if lanes select the
-/// slice and the tile passes through shared memory once. A tile without an assigned layout gets the layout that its slices imply.
-pub(crate) fn insert_layout(assigned_layouts: &AssignedLayouts, function: &Function, x: Value, into: Value) -> Layout {
-    let [(_, part), (_, whole)] = [x, into].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
-    assigned_layouts.get(into).cloned().unwrap_or_else(|| layout_of_whole(&assigned_layouts.or_default(function, x), whole, part))
 }
 
 #[cfg(test)]

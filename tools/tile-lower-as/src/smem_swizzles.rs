@@ -4,7 +4,7 @@
 //! or of the 128-byte line index in longer rows. The search takes the candidate with the fewest shared-memory wavefronts, and stops
 //! early at the lower bound of 128 bytes per wavefront. See also: Triton's `optimalSwizzling` and CUTLASS `Swizzle<B, M, S>`.
 
-use crate::convert::neighbours_first;
+use crate::layout_transforms::neighbours_first;
 use core_dialect::tile::Elem;
 use numerics::Scalar;
 use tileas::layout::{LANE_BITS, Span, Strides, xor_of_bases};

@@ -5,9 +5,9 @@
 //! Preserves: the order of additions into the accumulator.
 //! See also: a smaller `BLOCK_K` in Triton; `K_BLOCK_MAX` in CUTLASS main loops.
 
-use crate::async_copies::TmaChoice;
 use crate::mma_selection::mma_extents;
 use crate::operands::{self, OperandStep, StepKind};
+use crate::plan_options::TmaChoice;
 use crate::smem_swizzles::LINE;
 use crate::tile_slicing::{self, PartBuilder};
 use base::ir::{Op as OpId, Operation};

@@ -4,17 +4,18 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `PromoteLHSToTMem` and `ttng.tmem_alloc`; CUTLASS `SM100_MMA_*` atoms.
 
-use crate::async_copies::{Copies, CopyMethod};
+use crate::async_copies::Copies;
+use crate::copy_planner::CopyMethod;
 use crate::mma_selection::{
     MmaFamily, MmaPlanner, MmaSelection, MmaSelections, NO_TMEM, OperandSource, mma_extents, transposing_layout,
 };
 use crate::operands;
 use crate::tmem_accumulator_chains::{self, Chain};
-use crate::tmem_load_layouts::{ALL_SHAPES, BY_ROWS, LayoutGroups};
+use crate::tmem_load_layouts::{ALL_SHAPES, BY_ROWS, LayoutGroups, tmem_part_layout, tmem_register_layout};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Target, Value};
 use core_dialect::core_ops::Core;
-use core_dialect::tile::{Dense, element_count};
+use core_dialect::tile::Dense;
 use numerics::Scalar;
 use std::collections::{BTreeMap, BTreeSet};
 use target_info::Feature;
@@ -371,21 +372,10 @@ impl ScaleOperands {
     }
 }
 
-/// The layout of one replica of the scales, given the layout of all replicas.
-pub(crate) fn one_replica_layout(layout: &Layout, shape: &[u32]) -> Layout {
-    let elements = element_count(shape) as u32;
-    layout.map(|basis| basis & (elements - 1))
-}
-
 /// The TMEM buffer of a chain's accumulator.
 pub(crate) fn chain_accumulator_buffer(function: &Function, chain: &Chain) -> Option<BufferInfo> {
     let (elem, shape) = function.body.ty(chain.result).tile()?;
     tensor_memory::accumulator_buffer(elem, shape)
-}
-
-/// The register layout in which threads load a TMEM buffer or store it (`tcgen05.ld`, `tcgen05.st`).
-pub(crate) fn tmem_register_layout(atoms: &[&str], info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
-    tmem_part_layout(atoms, info, &TmemSlice::from_extents(&info.shape, &info.shape, 0)?, warp_bits)
 }
 
 /// The register layout in which threads load a slice of a chain's accumulator.
@@ -405,11 +395,6 @@ pub(crate) fn slice_start(function: &Function, slice: OpId) -> u32 {
     };
     let columns = body.ty(body.result(slice)).tile().and_then(|(_, shape)| shape.last().copied()).unwrap_or(1);
     *number as u32 * columns
-}
-
-/// The register layout in which threads load or store a part of a TMEM buffer with the first of the `atoms` that fits.
-fn tmem_part_layout(atoms: &[&str], info: &BufferInfo, whole: &TmemSlice, warp_bits: usize) -> Option<Layout> {
-    atoms.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(|atom| atom.layout(info, whole, warp_bits))
 }
 
 /// The `tcgen05.ld` atom that reaches the full buffer, and the matching layout of a tile with one element per row.

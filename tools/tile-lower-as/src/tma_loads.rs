@@ -6,8 +6,9 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `TMALowering`; CUTLASS `SM90_TMA_LOAD`; PTX `cp.async.bulk.tensor`.
 
-use crate::async_copies::{Copy, CopyMethod, CopyPlanner, MmaReads, Readers, TmaChoice};
+use crate::copy_planner::{Copy, CopyMethod, CopyPlanner, MmaReads, Readers};
 use crate::operand_trees::{self, as_core, is_pure};
+use crate::plan_options::TmaChoice;
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Block, Value};
 use core_dialect::core_ops::Core;

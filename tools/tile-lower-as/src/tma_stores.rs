@@ -5,10 +5,12 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's TMA store lowering; CUTLASS `SM90_TMA_STORE` and `SM90_TMA_REDUCE_ADD`.
 
-use crate::async_copies::{CopyPlanner, TmaChoice};
-use crate::convert::{innermost_dim, neighbours_first};
-use crate::lowering_plan::{LoweringPlan, PlanOptions};
+use crate::copy_planner::{CopyInputs, CopyPlanner};
+use crate::layout_assignment::AssignedLayouts;
+use crate::layout_transforms::{innermost_dim, neighbours_first};
+use crate::mma_selection::MmaSelections;
 use crate::operands::{self, OperandStep, StepKind, Uses};
+use crate::plan_options::{PlanOptions, TmaChoice};
 use crate::smem_swizzles;
 use base::ir::{Op as OpId, Operation};
 use base::{Target, Value};
@@ -50,21 +52,27 @@ pub(crate) struct TmaStores {
 
 impl TmaStores {
     /// Selects the stores and reductions that TMA executes, and records the reasons against the other ones.
-    pub(crate) fn select(function: &Function, plan: &LoweringPlan, target: Target, options: PlanOptions) -> TmaStores {
+    pub(crate) fn select(
+        function: &Function,
+        inputs: &CopyInputs<'_>,
+        assigned_layouts: &AssignedLayouts,
+        target: Target,
+        options: PlanOptions,
+    ) -> TmaStores {
         let mut selected = TmaStores::default();
         if options.tma_copies == TmaChoice::Never || !target.has(Feature::Tma) {
             return selected;
         }
-        let planner = CopyPlanner::new(function, plan, target, options);
+        let planner = CopyPlanner::new(function, inputs, target, options);
         let mut planned: BTreeMap<OpId, TmaStore> = BTreeMap::new();
         for op in function.body.walk(function.region) {
             let Some(StoreOperands { tile, mode, .. }) = store_operands(function, op) else { continue };
-            let (Some(assigned_layout), Some(access)) = (plan.assigned_layouts.get(tile), plan.accesses.get(op)) else { continue };
+            let (Some(assigned_layout), Some(access)) = (assigned_layouts.get(tile), inputs.accesses.get(op)) else { continue };
             // Without a layout conversion, a store by threads is cheaper than TMA. Only accumulators pass through shared memory in
             // any case, so other tiles count as tiles without a conversion. Reductions stay candidates, because without TMA they
             // are element-wise atomics.
-            let needs_no_conversion =
-                access.layout.renaming(assigned_layout, |element| element).is_some() || !is_accumulator_tile(function, plan, tile);
+            let needs_no_conversion = access.layout.renaming(assigned_layout, |element| element).is_some()
+                || !is_accumulator_tile(function, inputs.mmas, assigned_layouts, tile);
             if needs_no_conversion && mode.is_none() {
                 continue;
             }
@@ -126,18 +134,18 @@ fn store_operands(function: &Function, op: OpId) -> Option<StoreOperands<'_>> {
 }
 
 /// Whether a tile has the layout and order of an MMA's accumulator.
-fn is_accumulator_tile(function: &Function, plan: &LoweringPlan, mut tile: Value) -> bool {
+fn is_accumulator_tile(function: &Function, mmas: &MmaSelections, assigned_layouts: &AssignedLayouts, mut tile: Value) -> bool {
     while let Some(OperandStep { from, step_kind: StepKind::Reshaped | StepKind::Converted }) =
         operands::defining_step(function, tile)
     {
         tile = from;
     }
     let definition = function.body.defining_op(tile);
-    if definition.is_some_and(|op| plan.mmas.chain_of_slice(op).is_some()) {
+    if definition.is_some_and(|op| mmas.chain_of_slice(op).is_some()) {
         return true;
     }
-    let assigned_layout = plan.assigned_layouts.get(tile);
-    plan.mmas.iter().any(|(_, mma)| Some(mma.accumulator_layout()) == assigned_layout)
+    let assigned_layout = assigned_layouts.get(tile);
+    mmas.iter().any(|(_, mma)| Some(mma.accumulator_layout()) == assigned_layout)
 }
 
 impl CopyPlanner<'_> {

@@ -6,7 +6,6 @@
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `getTmemCompatibleLayout` and `OptimizeTMemLayouts`; CUTLASS `SM100_TMEM_LOAD_*` atoms.
 
-use crate::tcgen05_selection::tmem_register_layout;
 use crate::tmem_accumulator_chains::Chain;
 use base::ir::Operation;
 use base::{UnionFind, Value};
@@ -14,7 +13,8 @@ use core_dialect::core_ops::Core;
 use core_dialect::region_edges::{RegionEdge, region_edges};
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
-use tileas::{BufferInfo, Layout, tensor_memory};
+use tileas::tensor_memory::{self, TmemSlice};
+use tileas::{BufferInfo, Layout};
 
 /// Shapes of `tcgen05.ld` and `tcgen05.st` in order of preference, with one row per thread first.
 pub(crate) const BY_ROWS: &[&str] = &["32x32b", "16x32bx2", "16x256b"];
@@ -178,4 +178,14 @@ enum Repeats {
 fn is_broadcast(function: &Function, value: Value) -> bool {
     let definition = function.body.defining_op(value).map(|op| &function.body.ops[op].kind);
     matches!(definition, Some(Op::Core(Core::Broadcast { .. } | Core::Constant { .. } | Core::Iota {})))
+}
+
+/// The register layout in which threads load a TMEM buffer or store it (`tcgen05.ld`, `tcgen05.st`).
+pub(crate) fn tmem_register_layout(atoms: &[&str], info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
+    tmem_part_layout(atoms, info, &TmemSlice::from_extents(&info.shape, &info.shape, 0)?, warp_bits)
+}
+
+/// The register layout in which threads load or store a part of a TMEM buffer with the first of the `atoms` that fits.
+pub(crate) fn tmem_part_layout(atoms: &[&str], info: &BufferInfo, whole: &TmemSlice, warp_bits: usize) -> Option<Layout> {
+    atoms.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(|atom| atom.layout(info, whole, warp_bits))
 }

@@ -5,7 +5,7 @@
 //! Preserves: legality: no access becomes wider.
 //! See also: Triton's `Coalesce`, which also picks the largest `perThread` among related accesses.
 
-use crate::access_layouts::{AccessPlan, blocked_access};
+use crate::access_plan::{AccessPlan, blocked_access};
 use base::ir::{Op as OpId, Operation};
 use base::{UnionFind, Value};
 use core_dialect::core_ops::Core;

@@ -7,18 +7,20 @@
 
 use crate::buffer_accesses::{SchedulingAccess, buffer_accesses};
 use crate::check_schedule;
-use crate::partition::{self, ComputeGroups, FeatureChoice};
+use crate::compute_warpgroups::ComputeGroups;
+use crate::feature_choice::FeatureChoice;
+use crate::partition;
 use crate::resource_model::Machine;
-use crate::tma_pipelines;
-use crate::{latency_hints, tmem_alloc, tmem_pipelines, wgmma_in_flight};
+use crate::smem_extent::end_of_placements;
+use crate::{latency_hints, tma_pipelines, tmem_alloc, tmem_mma_buffers, tmem_pipelines, wgmma_in_flight};
 use base::diag::{Diagnostic, ResourceKind, Result};
 use base::{Arena, Block, File, Loc, Target};
 use common::options;
 use core_dialect::rules::uses_clc;
-use sched::{Function, FunctionAttrs, LoopSchedule, Module, Op, PipelineInfo, Placement, ScheduleEntry, clc_responses};
+use sched::{Function, LoopSchedule, Module, Op, PipelineInfo, Placement, ScheduleEntry, clc_responses};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::liveness::{self, LiveRange};
-use tileas::{Buffer, BufferInfo, budget};
+use tileas::{Buffer, budget};
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
@@ -47,7 +49,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
         }
         let smem_limit = budget::shared_memory(target);
         let stays_in_one_role =
-            || !tmem_pipelines::has_mma(function) && !partition::has_warp_assignment(function, target, role_choice);
+            || !tmem_mma_buffers::has_mma(function) && !partition::has_warp_assignment(function, target, role_choice);
         if !partitioned || function.attrs.shared_bytes > smem_limit || stays_in_one_role() {
             if function.attrs.shared_bytes > smem_limit {
                 doubled.clear();
@@ -135,11 +137,6 @@ fn exclusive_buffers(
     partitioned: bool,
     target: Target,
 ) -> BTreeSet<Buffer> {
-    // The injected fault lets buffers with overlapping live ranges share memory. It has an effect only if no buffer is excluded
-    // from overlap.
-    if common::fault_injected("sched.liveness") {
-        return BTreeSet::new();
-    }
     let (buffers, max_ctas) = (&function.attrs.program.buffers, partition::max_resident_ctas(function, target));
     let resident_ctas = |exclusive: &BTreeSet<Buffer>| {
         let bytes =
@@ -185,16 +182,6 @@ pub(crate) fn needed_smem_bytes(function: &Function, schedules: &[LoopSchedule],
     )
 }
 
-/// Returns the end of the last shared-memory buffer, in bytes.
-pub(crate) fn end_of_buffers(attrs: &FunctionAttrs) -> u32 {
-    end_of_placements(&attrs.program.buffers, &attrs.placements)
-}
-
-/// Returns the end of the last placed buffer, in bytes.
-fn end_of_placements(buffers: &Arena<Buffer, BufferInfo>, placements: &Arena<Buffer, Placement>) -> u32 {
-    placements.iter().map(|(buffer, place)| place.offset.saturating_add(buffers[buffer].bytes() * place.depth)).max().unwrap_or(0)
-}
-
 /// Returns the shared-memory bytes of the buffers and of the data after them: the mbarriers of all pipelines that later passes add,
 /// the TMEM base address, and the cluster launch control responses.
 fn bytes_with_barriers(function: &Function, placements: &Arena<Buffer, Placement>, partitioned: bool) -> u32 {
@@ -203,7 +190,7 @@ fn bytes_with_barriers(function: &Function, placements: &Arena<Buffer, Placement
     let tmem_address_bytes =
         if tmem_alloc::place_in_tmem(function, &BTreeSet::new()).1 > 0 { PipelineInfo::BARRIER_BYTES } else { 0 };
     let signal_bytes =
-        if partitioned && !tmem_pipelines::has_mma(function) { tma_pipelines::signal_barrier_bytes(function) } else { 0 };
+        if partitioned && !tmem_mma_buffers::has_mma(function) { tma_pipelines::signal_barrier_bytes(function) } else { 0 };
     let bytes = match tma_pipelines::barrier_bytes(function, |buffer| placements[buffer].depth)
         + tmem_stages * 2 * PipelineInfo::BARRIER_BYTES
         + signal_bytes
@@ -300,7 +287,7 @@ fn staged_buffers(
         let ops = &function.body.blocks[block].ops;
         let mut read_in_flight =
             if schedule.in_flight { wgmma_in_flight::operand_buffers_in_flight(function, block) } else { BTreeSet::new() };
-        read_in_flight.extend(tmem_pipelines::operands_in(function, block));
+        read_in_flight.extend(tmem_mma_buffers::operands_in(function, block));
         let alternating = tma_pipelines::filled_alternately(function, block);
         for entry in &schedule.entries {
             for access in ops.get(entry.op as usize).into_iter().flat_map(|op| buffer_accesses(&function.body.ops[*op].kind)) {
@@ -321,9 +308,9 @@ fn staged_buffers(
                     let by_tma = tma_pipelines::buffer_filled_by_tma(&function.body.ops[ops[entry.op as usize]].kind).is_some();
                     let waits_for_signal = tma_issue == TmaIssue::AfterSignal
                         && !tma_pipelines::is_nested(function, block)
-                        && !tmem_pipelines::has_mma(function);
+                        && !tmem_mma_buffers::has_mma(function);
                     // Tensor memory MMAs may still read the buffer after their loop has ended.
-                    let may_outlive_loop = tmem_pipelines::has_mma(function) && read_in_flight.contains(&access.buffer());
+                    let may_outlive_loop = tmem_mma_buffers::has_mma(function) && read_in_flight.contains(&access.buffer());
                     let from_start = by_tma && (tma_issue != TmaIssue::ByAll && !waits_for_signal || may_outlive_loop);
                     let alternating = alternating.contains(&access.buffer());
                     let max_depth = latency_hints::depth_limit(function, block).unwrap_or(MAX_DEPTH);
@@ -344,18 +331,11 @@ pub(crate) fn depth_for_copy(
     read_in_flight: &BTreeSet<Buffer>,
 ) -> u32 {
     let prefetch_distance = schedule.last_stage() - entry.stage;
-    prefetch_distance
-        + u32::from(prefetch_distance == 0 || !common::fault_injected("sched.depth"))
-        + u32::from(prefetch_distance > 0 && read_in_flight.contains(&buffer))
+    prefetch_distance + 1 + u32::from(prefetch_distance > 0 && read_in_flight.contains(&buffer))
 }
 
 /// Largest depth of a multi-stage buffer: more stages hide no further latency.
 const MAX_DEPTH: u32 = 8;
-
-/// Returns how many CTAs of a function fit the shared memory of an SM, at least 1.
-pub(crate) fn ctas_by_smem(attrs: &FunctionAttrs, target: Target) -> u32 {
-    budget::ctas_by_shared_memory(target, attrs.shared_bytes).max(1)
-}
 
 /// Number of stages from which a further stage is worth less than filling the first stages before the loop begins.
 const ENOUGH_STAGES: u32 = 3;
@@ -370,7 +350,7 @@ fn depths_and_doubled_store_buffers(
     levelled_schedules: &[LoopSchedule],
     resident_ctas: &dyn Fn(u32) -> u32,
 ) -> (Vec<Option<BufferDepth>>, BTreeSet<Buffer>) {
-    let plans = [tmem_pipelines::tma_store_buffers(function), BTreeSet::new()].map(|store_buffers| {
+    let plans = [tmem_mma_buffers::tma_store_buffers(function), BTreeSet::new()].map(|store_buffers| {
         let staged_buffers = producer_depths(function, groups, schedules, levelled_schedules, &store_buffers, resident_ctas);
         let plan_value = plan_value(function, groups, &staged_buffers, &store_buffers, resident_ctas);
         (plan_value, staged_buffers, store_buffers)
@@ -534,28 +514,25 @@ fn place_with_exclusive(
         .map(|(buffer, BufferDepth { block, from_start, .. })| (buffer, liveness::StagedBuffer { block, from_start }))
         .collect();
     let mut liveness = liveness::liveness(&function.body, function.region, buffers, Op::effects, &staged);
-    for (buffer, accumulators) in tmem_pipelines::operands_of_rescaled_accumulators(function) {
+    for (buffer, accumulators) in tmem_mma_buffers::operands_of_rescaled_accumulators(function) {
         liveness[buffer].last = liveness[buffer].last.max(liveness[accumulators].last);
     }
     // A TMA store warp may still read the buffer when all other roles have finished, or when they execute the next iteration.
     let producer_runs_ahead = staged_buffers.iter().flatten().any(|staged_buffer| staged_buffer.from_start);
-    for buffer in tmem_pipelines::tma_store_buffers(function).into_iter().filter(|_| producer_runs_ahead) {
-        let first = if tmem_pipelines::is_accessed_in_regions(function, buffer) { 0 } else { liveness[buffer].first };
+    for buffer in tmem_mma_buffers::tma_store_buffers(function).into_iter().filter(|_| producer_runs_ahead) {
+        let first = if tmem_mma_buffers::is_accessed_in_regions(function, buffer) { 0 } else { liveness[buffer].first };
         liveness[buffer] = LiveRange { first, last: usize::MAX };
     }
     // These live ranges suffice for operands that threads store only before loops. Reason: a compute role waits for the MMAs that
     // read such an operand.
     let own_liveness = liveness.clone();
     // Tensor memory MMAs may still read an operand when the threads that stored it have continued.
-    let filled_before_loops = tmem_pipelines::operands_filled_before_loops(function);
-    let operands_stored_in_loops = tmem_pipelines::stored_operands(function)
+    let filled_before_loops = tmem_mma_buffers::operands_filled_before_loops(function);
+    let operands_stored_in_loops = tmem_mma_buffers::stored_operands(function)
         .into_iter()
-        .filter(|buffer| tmem_pipelines::is_accessed_in_regions(function, *buffer));
+        .filter(|buffer| tmem_mma_buffers::is_accessed_in_regions(function, *buffer));
     for buffer in operands_stored_in_loops.chain(filled_before_loops) {
         liveness[buffer] = LiveRange { first: 0, last: usize::MAX };
-    }
-    if common::fault_injected("sched.liveness") {
-        liveness.values_mut().for_each(|live_range| *live_range = LiveRange::NEVER_LIVE);
     }
     let (columns, _) = tmem_alloc::place_in_tmem(function, doubled);
     // No synchronisation orders a compute group after the end of a live range of the other group.
@@ -586,5 +563,5 @@ fn stored_before_loops(function: &Function) -> BTreeSet<Buffer> {
     };
     let stored_in_loops: BTreeSet<Buffer> =
         body.walk(function.region).into_iter().filter(is_in_loop).filter_map(stored_buffer).collect();
-    tmem_pipelines::stored_operands(function).into_iter().filter(|buffer| !stored_in_loops.contains(buffer)).collect()
+    tmem_mma_buffers::stored_operands(function).into_iter().filter(|buffer| !stored_in_loops.contains(buffer)).collect()
 }

@@ -9,15 +9,16 @@
 
 use crate::alloc;
 use crate::buffer_accesses::buffer_accesses;
-use crate::graph::{Graph, for_loops};
+use crate::feature_choice::FeatureChoice;
+use crate::for_loops::for_loops;
+use crate::graph::Graph;
 use crate::latency_hints;
 use crate::modulo::{self, ReservationTable};
-use crate::partition::{self, FeatureChoice};
+use crate::partition;
 use crate::pipelining_options::{pipelines_loops, refuse};
 use crate::resource_model::Machine;
-use crate::tma_pipelines;
-use crate::tmem_pipelines;
 use crate::wgmma_in_flight;
+use crate::{tma_pipelines, tmem_mma_buffers};
 use base::diag::{ResourceKind, Result};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Operation;
@@ -110,7 +111,7 @@ impl PlannedLoop {
 
 /// Returns whether a loop's body has an asynchronous copy at its top level.
 fn has_async_copies(function: &Function, for_op: base::ir::Op) -> bool {
-    let block = function.body.block_of(crate::graph::for_body(function, for_op));
+    let block = function.body.block_of(crate::for_loops::for_body(function, for_op));
     function.body.blocks[block].ops.iter().any(|op| function.body.ops[*op].kind.effects().copied_to().is_some())
 }
 
@@ -127,7 +128,7 @@ fn plan(
     if inner_loops.any(|inner| has_async_copies(function, inner)) {
         return Err("a loop inside it is pipelined".into());
     }
-    if !tma_pipelines::filled_alternately(function, body.block_of(crate::graph::for_body(function, for_op))).is_empty() {
+    if !tma_pipelines::filled_alternately(function, body.block_of(crate::for_loops::for_body(function, for_op))).is_empty() {
         return Err("several of its copies fill the same multi-stage buffer".into());
     }
     let graph = Graph::build(module, function, for_op, machine)?;
@@ -187,7 +188,7 @@ fn schedule_to_fit(
     for planned in &mut planned {
         let block = sched::loop_body(function, planned.number).expect("the loop was planned");
         let furthest =
-            if tmem_pipelines::operands_in(function, block).is_empty() { MAX_DISTANCE } else { MAX_DISTANCE_FOR_TMEM_MMAS };
+            if tmem_mma_buffers::operands_in(function, block).is_empty() { MAX_DISTANCE } else { MAX_DISTANCE_FOR_TMEM_MMAS };
         let furthest = latency_hints::depth_limit(function, block).map_or(furthest, |stages| i64::from(stages) - 1);
         planned.map_prefetch_distances(|ahead| ahead.min(furthest));
     }
@@ -326,7 +327,7 @@ fn threads_copy(function: &Function, planned: &[PlannedLoop]) -> bool {
 
 /// Returns whether tensor memory MMAs read the buffers that a loop's copies fill.
 fn feeds_tmem_mmas(function: &Function, planned: &PlannedLoop) -> bool {
-    sched::loop_body(function, planned.number).is_some_and(|block| !tmem_pipelines::operands_in(function, block).is_empty())
+    sched::loop_body(function, planned.number).is_some_and(|block| !tmem_mma_buffers::operands_in(function, block).is_empty())
 }
 
 /// Returns whether all copies of a loop are issued before the iteration that needs them.
@@ -380,7 +381,7 @@ fn equalize_prefetch_distances(function: &Function, planned: &mut PlannedLoop) {
 /// The graph nodes of the copies whose data tensor memory MMAs read.
 fn mma_operand_copies(function: &Function, PlannedLoop { number, graph, .. }: &PlannedLoop) -> Vec<usize> {
     let Some(block) = sched::loop_body(function, *number) else { return Vec::new() };
-    let operands = tmem_pipelines::operands_in(function, block);
+    let operands = tmem_mma_buffers::operands_in(function, block);
     let fills =
         |op: base::ir::Op| function.body.ops[op].kind.effects().copied_to().is_some_and(|buffer| operands.contains(&buffer));
     (0..graph.nodes.len()).filter(|n| graph.nodes[*n].can_run_ahead && fills(graph.nodes[*n].op)).collect()

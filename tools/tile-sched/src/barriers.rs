@@ -12,9 +12,8 @@
 
 use crate::buffer_accesses::{SchedulingAccess, buffer_accesses};
 use crate::materialize::{LoopPart, PipelinedLoops};
-use crate::tma_pipelines;
 use crate::token_barriers::TokenOrdering;
-use crate::{tmem_alloc, tmem_pipelines};
+use crate::{tma_pipelines, tmem_alloc, tmem_mma_buffers};
 use base::ir::{Op as OpId, Operation};
 use base::{Arena, Region};
 use core_dialect::core_ops::Core;
@@ -64,7 +63,7 @@ impl BarrierPass<'_> {
             return Vec::new();
         }
         // Pipelines order the accesses of tensor memory MMAs and the accesses of threads to the same buffers.
-        if tmem_pipelines::is_mma(kind) {
+        if tmem_mma_buffers::is_mma(kind) {
             return Vec::new();
         }
         // With one warpgroup, a single warp accesses each TMEM lane, in program order. With more warps, a thread may store an
@@ -117,9 +116,7 @@ impl BarrierPass<'_> {
             }
             let new_accesses = self.accesses_to_order(op);
             let conflicts = |access: &BarrierAccess| pending.iter().any(|before| self.conflicts(*before, *access));
-            if new_accesses.iter().any(conflicts)
-                || !common::fault_injected("sched.order") && self.ordering.needs_barrier(self.function, op)
-            {
+            if new_accesses.iter().any(conflicts) || self.ordering.needs_barrier(self.function, op) {
                 self.emit_barrier(&mut out, &pending, self.function.body.ops[op].loc);
                 pending.clear();
                 self.ordering.record_barrier();
@@ -143,9 +140,7 @@ impl BarrierPass<'_> {
             out.push(body.new_op(Op::CopyCommit {}, [], loc));
             out.push(body.new_op(Op::CopyWait { pending: 0 }, [], loc));
         }
-        if !common::fault_injected("sched.barrier") {
-            out.push(body.new_op(Op::Barrier { id: 0, threads: self.threads }, [], loc));
-        }
+        out.push(body.new_op(Op::Barrier { id: 0, threads: self.threads }, [], loc));
     }
 
     /// Places the barriers in the regions of an op. Returns the accesses that are pending after the op.

@@ -4,7 +4,8 @@
 //! The check shares only the dependence graph with the scheduler. `sched::hazard_checker` verifies the table's completeness,
 //! the placements, the waits and the barriers whenever a `.sched` file is read.
 
-use crate::graph::{Graph, for_loops};
+use crate::for_loops::for_loops;
+use crate::graph::Graph;
 use crate::resource_model::Machine;
 use base::File;
 use base::diag::{Diagnostic, Place, Result};

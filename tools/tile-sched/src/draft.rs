@@ -7,8 +7,9 @@
 //! A function with TMA copies is first written for a producer warp, which fills the stages. If the split into warp roles then turns
 //! out to be impossible, the draft writes the function again for one role, from the function before `pipeline-loops`.
 
+use crate::feature_choice::{FeatureChoice, Overlap, Reason, RoleChoices};
 use crate::materialize::{self, PipelinedLoops};
-use crate::partition::{self, FeatureChoice, Overlap, Reason, RoleChoices};
+use crate::partition;
 use crate::{barriers, heap_and_print, hoisted_tma_loads, proxy_fences, softmax_critical_path, tma_pipelines, tmem_pipelines};
 use base::diag::{Diagnostic, Result};
 use base::{Arena, Envelope};

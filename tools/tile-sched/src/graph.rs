@@ -5,14 +5,15 @@
 //! their iteration. Their addresses may depend only on the loop counter and on lookups ([`is_lookup`]) that it indexes.
 
 use crate::buffer_accesses::{SchedulingAccess, buffer_accesses};
-use crate::partition::share_pipelines;
+use crate::for_loops::for_body;
 use crate::resource_model::{Cost, Machine, Resource};
 use crate::scalar_index_loads::is_lookup;
 use crate::tma_pipelines;
+use base::Value;
 use base::ir::{Block, Op as OpId, Operation};
-use base::{Region, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::persistent_loops::is_clc_loop;
+use core_dialect::structured_ops::Terminator;
 use sched::{Function, Module, Op};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::{AccessKind, GlobalAccess};
@@ -46,17 +47,6 @@ pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     /// Sorted by source node.
     pub(crate) edges: Vec<Edge>,
-}
-
-/// The `for` loops of a function, in program order.
-pub(crate) fn for_loops(function: &Function) -> Vec<OpId> {
-    let body = &function.body;
-    body.walk(function.region).into_iter().filter(|op| body.ops[*op].kind.core().is_some_and(Core::is_for)).collect()
-}
-
-/// The body of a `for` loop.
-pub(crate) fn for_body(function: &Function, op: OpId) -> Region {
-    function.body.ops[op].kind.core().and_then(Core::for_body).expect("only `for` loops are scheduled")
 }
 
 /// The buffer accesses of an op and of all ops in its regions.
@@ -221,14 +211,16 @@ pub(crate) fn check_no_early_exit(function: &Function, block: Block) -> Result<(
     let mut stack = vec![(block, false)];
     while let Some((block, in_loop)) = stack.pop() {
         for &op in &body.blocks[block].ops {
-            match body.ops[op].kind.core() {
-                Some(Core::Return {}) => return Err("it contains a return".into()),
-                Some(Core::Continue { .. }) if !in_loop && Some(op) != end => return Err("an iteration may end early".into()),
-                Some(core) if core.is_structured() => {
+            let Some(core) = body.ops[op].kind.core() else { continue };
+            match core.as_terminator() {
+                Some(Terminator::Return) => return Err("it contains a return".into()),
+                Some(Terminator::Continue(_)) if !in_loop && Some(op) != end => return Err("an iteration may end early".into()),
+                Some(Terminator::Continue(_) | Terminator::Break(_) | Terminator::Yield(_)) => {}
+                None if core.is_structured() => {
                     let blocks = body.ops[op].kind.regions().into_iter().map(|region| body.block_of(region));
                     stack.extend(blocks.map(|block| (block, in_loop || core.is_loop())));
                 }
-                _ => {}
+                None => {}
             }
         }
     }
@@ -301,7 +293,7 @@ fn check_sole_writer(function: &Function, block: Block, copy: OpId, buffer: Buff
         }
     }
     let in_loops_sharing_buffer =
-        share_pipelines::loops_that_fill(function, buffer).into_iter().filter(|op| body.block_of(for_body(function, *op)) != block);
+        tma_pipelines::loops_that_fill(function, buffer).into_iter().filter(|op| body.block_of(for_body(function, *op)) != block);
     let in_loops_sharing_buffer: Vec<SchedulingAccess> =
         in_loops_sharing_buffer.flat_map(|op| all_buffer_accesses(function, op)).collect();
     let all_accesses = body.walk(function.region).into_iter().flat_map(|op| buffer_accesses(&body.ops[op].kind));

@@ -9,7 +9,7 @@
 
 use crate::buffer_accesses::buffer_accesses;
 use crate::materialize::drop_token;
-use crate::{single_role_pipelines, tma_pipelines, tmem_pipelines};
+use crate::{single_role_pipelines, tma_pipelines, tmem_mma_buffers};
 use base::ir::{Op as OpId, Operation};
 use base::{Loc, Value};
 use core_dialect::core_ops::Core;
@@ -49,7 +49,7 @@ fn add_pipeline(function: &mut Function, copy: OpId, buffer: Buffer) {
     let by_mma = readers
         .iter()
         .flat_map(|at| with_inner(ops[*at]))
-        .any(|op| tmem_pipelines::mma_operands(&body.ops[op].kind).contains(&Some(buffer)));
+        .any(|op| tmem_mma_buffers::mma_operands(&body.ops[op].kind).contains(&Some(buffer)));
     // An MMA in flight may read its operands until a thread has waited for it, so the release follows the waits.
     let group_waits = ops[last + 1..].iter().take_while(|op| matches!(body.ops[**op].kind, Op::GroupWait { .. })).count();
     let (first, last) = (ops[first], ops[last + group_waits]);

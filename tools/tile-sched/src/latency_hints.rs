@@ -3,7 +3,7 @@
 //! A hint of 1 or 2 means that the latency is low, so a shallow pipeline suffices and leaves shared memory for other CTAs. A higher
 //! hint requests the depth that the scheduler chooses without a hint.
 
-use crate::tmem_pipelines;
+use crate::tmem_mma_buffers;
 use base::Block;
 use base::ir::Op as OpId;
 use sched::{Function, Op};
@@ -23,5 +23,5 @@ pub(crate) fn depth_limit(function: &Function, block: Block) -> Option<u32> {
         _ => None,
     };
     let highest = function.body.blocks[block].ops.iter().filter_map(latency_hint).max()?;
-    (highest <= MAX_SHALLOW_HINT).then(|| MIN_STAGES + u32::from(!tmem_pipelines::operands_in(function, block).is_empty()))
+    (highest <= MAX_SHALLOW_HINT).then(|| MIN_STAGES + u32::from(!tmem_mma_buffers::operands_in(function, block).is_empty()))
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(function: &mut Function) {
         let mut out: Vec<OpId> = Vec::with_capacity(ops.len());
         for op in ops {
             let has_fence = out.last().is_some_and(|op| matches!(function.body.ops[*op].kind, Op::AsyncFence {}));
-            if matches!(function.body.ops[op].kind, Op::Barrier { .. }) && !has_fence && !common::fault_injected("sched.fence") {
+            if matches!(function.body.ops[op].kind, Op::Barrier { .. }) && !has_fence {
                 let loc = function.body.ops[op].loc;
                 out.push(function.body.new_op(Op::AsyncFence {}, [], loc));
             }

@@ -10,7 +10,8 @@
 //! the loops directly inside them: their grid has only as many CTAs as run at a time. It holds for kernels with one tile block, and
 //! if threads need so many registers that few warps fit on an SM.
 
-use crate::graph::{address_slice_of_read, check_no_early_exit, for_body, for_loops};
+use crate::for_loops::{for_body, for_loops};
+use crate::graph::{address_slice_of_read, check_no_early_exit};
 use crate::materialize::{drop_token, mapped};
 use crate::occupancy::ENOUGH_WARPS;
 use crate::pipelining_options::pipelines_loops;

@@ -6,7 +6,7 @@
 
 use base::ir::Operation;
 use base::{Target, Value};
-use core_dialect::core_ops::Core;
+use core_dialect::core_ops::Elementwise;
 use core_dialect::tile::element_count;
 use numerics::arith::{Binary, Unary};
 use perf_model::Rates;
@@ -154,8 +154,9 @@ impl Machine {
                 cost_of_work(&[(Resource::Integer, work, rates.integer)], rates.arithmetic_latency, false)
             }
             Op::Core(Program::Core(core)) if core.is_elementwise() => {
+                let op = core.as_elementwise().expect("the op is element-wise");
                 let count = results.first().map_or(0, |value| held_elements(*value));
-                let (resource, rate) = execution_unit(core, rates);
+                let (resource, rate) = execution_unit(op, rates);
                 cost_of_work(&[(resource, count, rate)], rates.arithmetic_latency * u32::from(count > 0), true)
             }
             // These ops are too rare or too short to influence the schedule, or later passes introduce them.
@@ -216,14 +217,44 @@ fn k_extent(function: &Function, lhs: &MmaOperand) -> u32 {
 }
 
 /// The resource that executes an element-wise op, and its rate in elements per cycle.
-/// An op without a unit of its own executes on the integer unit.
-fn execution_unit(core: &Core, rates: &Rates) -> (Resource, u32) {
-    match core {
-        Core::Unary { kind, .. } => unary_unit(kind, rates),
-        Core::Fma { .. } | Core::Binary { kind: Binary::AddF { .. } | Binary::SubF { .. } | Binary::MulF { .. }, .. } => {
-            (Resource::MultiplyAdd, rates.multiply_add)
-        }
-        _ => (Resource::Integer, rates.integer),
+fn execution_unit(op: Elementwise<'_>, rates: &Rates) -> (Resource, u32) {
+    match op {
+        Elementwise::Unary(kind) => unary_unit(kind, rates),
+        Elementwise::Binary(kind) => binary_unit(kind, rates),
+        Elementwise::Fma => (Resource::MultiplyAdd, rates.multiply_add),
+        Elementwise::Compare
+        | Elementwise::Convert
+        | Elementwise::Select
+        | Elementwise::PointerCast
+        | Elementwise::Offset
+        | Elementwise::Assume => (Resource::Integer, rates.integer),
+    }
+}
+
+/// The resource that executes a binary op, and its rate in elements per cycle.
+fn binary_unit(kind: &Binary, rates: &Rates) -> (Resource, u32) {
+    match kind {
+        Binary::AddF { .. } | Binary::SubF { .. } | Binary::MulF { .. } => (Resource::MultiplyAdd, rates.multiply_add),
+        Binary::DivF { .. }
+        | Binary::RemF
+        | Binary::MaxF { .. }
+        | Binary::MinF { .. }
+        | Binary::PowF
+        | Binary::PowI
+        | Binary::Atan2
+        | Binary::AddI { .. }
+        | Binary::SubI { .. }
+        | Binary::MulI { .. }
+        | Binary::MulHiU
+        | Binary::DivI { .. }
+        | Binary::RemI { .. }
+        | Binary::MaxI { .. }
+        | Binary::MinI { .. }
+        | Binary::And
+        | Binary::Or
+        | Binary::Xor
+        | Binary::ShL { .. }
+        | Binary::ShR { .. } => (Resource::Integer, rates.integer),
     }
 }
 

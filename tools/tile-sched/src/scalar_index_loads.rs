@@ -4,7 +4,7 @@
 //! No earlier op of the kernel writes the loaded memory. A pass may therefore repeat a lookup, hoist it, or move it to another warp
 //! role.
 
-use crate::partition::TokenSources;
+use crate::token_sources::TokenSources;
 use base::ir::Op as OpId;
 use core_dialect::tile::element_count;
 use sched::Function;

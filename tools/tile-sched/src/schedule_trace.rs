@@ -3,7 +3,8 @@
 //! In the trace, each loop is a process, and each resource is a thread of that process. Each op is an event in every traced
 //! iteration. One microsecond of the trace is one cycle.
 
-use crate::graph::{Graph, for_loops};
+use crate::for_loops::for_loops;
+use crate::graph::Graph;
 use crate::resource_model::{Machine, Resource};
 use base::File;
 use base::diag::{Diagnostic, Result};

@@ -52,9 +52,9 @@ fn move_rescaling_early(function: &mut Function, block: Block, scale: OpId) {
     };
     let body = &function.body;
     let ops = ops_of_block(function, block);
-    let is_op_of_pipeline = |op: &OpId| match &body.ops[*op].kind {
-        Op::PipelineAcquire { pipeline: other, .. } | Op::PipelineCommit { pipeline: other, .. } => *other == pipeline,
-        _ => false,
+    let is_op_of_pipeline = |op: &OpId| {
+        let step = body.ops[*op].kind.pipeline_step();
+        step.is_some_and(|step| step.is_of_producer() && step.pipeline == pipeline)
     };
     let Some(at) = ops.iter().position(|op| *op == scale) else { return };
     let (Some(before), Some(after)) = (at.checked_sub(1), ops.get(at + 1)) else { return };
@@ -114,13 +114,7 @@ fn move_acquire_early(function: &mut Function, block: Block, scale: OpId) {
 
 /// Returns a predicate that selects the pipeline ops of the pipeline that `acquire` acquires.
 fn is_op_of_acquired_pipeline(function: &Function, acquire: OpId) -> impl Fn(&OpId) -> bool + '_ {
-    let pipeline = |op: OpId| match function.body.ops[op].kind {
-        Op::PipelineAcquire { pipeline, .. }
-        | Op::PipelineCommit { pipeline, .. }
-        | Op::PipelineWait { pipeline, .. }
-        | Op::PipelineRelease { pipeline, .. } => Some(pipeline),
-        _ => None,
-    };
+    let pipeline = |op: OpId| function.body.ops[op].kind.pipeline_step().map(|step| step.pipeline);
     move |op| pipeline(*op) == pipeline(acquire)
 }
 

@@ -8,10 +8,11 @@
 //! pipeline.
 
 use crate::buffer_accesses::{SchedulingAccess, buffer_accesses};
-use crate::graph::{for_body, for_loops};
+use crate::for_loops::{for_body, for_loops};
 use crate::single_role_pipelines;
 use base::Block;
 use base::ir::{Op as OpId, Operation};
+use core_dialect::core_ops::Core;
 use sched::{Drain, Fill, Function, FunctionAttrs, LoopSchedule, Op, Pipeline, PipelineInfo, ScheduleEntry};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -219,4 +220,21 @@ pub(crate) fn loops_that_reuse_memory(function: &Function) -> impl Iterator<Item
 /// Adds a signal-only pipeline: the compute role signals the producer warp that the memory of a loop's stages is free.
 pub(crate) fn add_signal_only_pipeline(attrs: &mut FunctionAttrs) -> Pipeline {
     single_role_pipelines::add(attrs, Vec::new(), 1, Fill::Threads, Drain::Threads)
+}
+
+/// The top-level loops whose TMA copies fill a buffer.
+pub(crate) fn loops_that_fill(function: &Function, buffer: Buffer) -> Vec<OpId> {
+    let loops = function.body.blocks[function.entry()].ops.iter().copied().filter(|op| is_loop(function, *op));
+    loops.filter(|op| tma_copies(function, *op).iter().any(|(_, other)| *other == buffer)).collect()
+}
+
+pub(crate) fn is_loop(function: &Function, op: OpId) -> bool {
+    function.body.ops[op].kind.core().is_some_and(Core::is_for)
+}
+
+/// The TMA copies of a loop's body, and the buffers that they fill.
+pub(crate) fn tma_copies(function: &Function, for_op: OpId) -> Vec<(OpId, Buffer)> {
+    let body = &function.body;
+    let ops = &body.blocks[body.block_of(for_body(function, for_op))].ops;
+    ops.iter().filter_map(|op| Some((*op, buffer_filled_by_tma(&body.ops[*op].kind)?))).collect()
 }

@@ -11,8 +11,8 @@
 //! Guest-operand invariant: threads load the host accumulator (`tcgen05.ld`) before they store the guest operand, and the MMAs of
 //! one warp complete in order. A host operand is dead once threads have loaded the accumulators computed from it.
 
-use crate::partition::ComputeGroups;
-use crate::tmem_pipelines;
+use crate::compute_warpgroups::ComputeGroups;
+use crate::tmem_mma_buffers;
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Target, Value};
 use sched::{Function, Op, TensorMemory};
@@ -129,7 +129,7 @@ impl OperandLiveRange {
         let (body, blocks) = (&function.body, function.body.op_blocks());
         let stores = |op: &Op| matches!(op, Op::Core(tileas::Op::TmemStore { buffer, .. }) if *buffer == operand);
         let reads = |op: &Op| {
-            tmem_pipelines::is_mma(op) && tmem_pipelines::mma_operands(op).into_iter().flatten().any(|read| read == operand)
+            tmem_mma_buffers::is_mma(op) && tmem_mma_buffers::mma_operands(op).into_iter().flatten().any(|read| read == operand)
         };
         let accesses =
             body.walk(function.region).into_iter().filter(|op| stores(&body.ops[*op].kind) || reads(&body.ops[*op].kind));
@@ -202,7 +202,7 @@ impl TmemAccesses {
                     excluded.extend((!mma_results.contains(&(block, *buffer))).then_some(*buffer));
                 }
                 Op::Core(tileas::Op::TmemStore { buffer, .. }) => accesses.stored.entry(*buffer).or_default().push((block, op)),
-                Op::Core(tileas::Op::Mma { acc, .. }) if tmem_pipelines::is_mma(kind) => {
+                Op::Core(tileas::Op::Mma { acc, .. }) if tmem_mma_buffers::is_mma(kind) => {
                     mma_results.extend(acc.buffer().map(|buffer| (block, buffer)));
                 }
                 Op::Core(tileas::Op::TmemScale { buffer, .. }) => _ = excluded.insert(*buffer),

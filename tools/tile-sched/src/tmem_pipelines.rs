@@ -16,19 +16,20 @@
 //! an operand precedes its first reader. A release follows the last op that drains the buffer. Loops carry the phase if they
 //! repeat these pipeline ops, and conditions yield it. The stage of a two-stage buffer is carried and yielded in the same way.
 
-use crate::partition::{ComputeGroups, TokenSources};
-use crate::{single_role_pipelines, tma_pipelines};
+use crate::compute_warpgroups::ComputeGroups;
+use crate::single_role_pipelines;
+use crate::tmem_mma_buffers::{PipelineKind, buffers_with_pipelines, is_accessed_in_regions, is_mma, tma_store_buffers};
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
-use base::{Block, Body, Region, Value};
+use base::{Body, Region, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::rules::CoreDialectOp;
+use core_dialect::structured_ops::Terminator;
 use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::Binary;
 use sched::{Drain, Fill, Function, Op, Pipeline};
 use std::collections::{BTreeMap, BTreeSet};
-use tileas::effects::BufferAccess;
-use tileas::{Buffer, MmaAtom, Space, Type};
+use tileas::{Buffer, MmaAtom, Type};
 
 /// Writes the pipeline ops of a function. `ping_pong_roles`: the ops at the ends of ping-pong turns, each with the index of the
 /// compute role that has the turn.
@@ -56,22 +57,6 @@ pub(crate) fn run(function: &mut Function, ping_pong_roles: BTreeMap<OpId, usize
     pass.write_region(region, &all_buffers, &mut phases);
 }
 
-/// The contents of a pipeline.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PipelineKind {
-    Accumulator,
-    /// An accumulator that threads rescale between MMAs. Threads own it, except while MMAs add to it.
-    Scaled,
-    /// An operand in shared memory or in tensor memory.
-    Operand {
-        in_shared_memory: bool,
-    },
-    /// A buffer from which TMA stores.
-    Stored,
-    /// No buffer: the ping-pong order of two compute roles.
-    Turn,
-}
-
 /// A buffer id that no buffer has. In the maps from buffers to pipelines, it represents the ping-pong order.
 fn ping_pong_id(function: &Function) -> Buffer {
     Buffer(function.attrs.program.buffers.len() as u32)
@@ -85,38 +70,6 @@ pub(crate) fn max_stages(function: &Function) -> u32 {
         + stored_scales(function).len()
         + operands_stored_ahead(function).len()
         + usize::from(ComputeGroups::find(function).is_ok())) as u32
-}
-
-/// The buffers of TMA stores that only threads fill. Empty unless a store warp can issue all TMA stores: tokens order these stores
-/// only after each other.
-pub(crate) fn tma_store_buffers(function: &Function) -> BTreeSet<Buffer> {
-    let body = &function.body;
-    let ops = body.walk(function.region);
-    if !ops.iter().any(|op| is_mma(&body.ops[*op].kind)) {
-        return BTreeSet::new();
-    }
-    let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::TmaStore { .. }));
-    let follows_only_tma_stores = |token: Value| {
-        let mut sources = TokenSources::new(function);
-        sources.follow(token);
-        !sources.is_incomplete && sources.accesses.iter().all(is_store)
-    };
-    let (mut store_buffers, mut otherwise_accessed): (BTreeSet<Buffer>, BTreeSet<Buffer>) = Default::default();
-    let mut can_have_store_warp = true;
-    for op in ops {
-        let kind = &body.ops[op].kind;
-        match kind {
-            Op::Core(tileas::Op::TmaStore { buffer, token, .. }) => {
-                store_buffers.insert(*buffer);
-                can_have_store_warp &= token.is_none_or(follows_only_tma_stores);
-            }
-            // Threads fill the buffer.
-            Op::Core(tileas::Op::SharedStore { .. }) => {}
-            _ => otherwise_accessed.extend(kind.effects().buffers.iter().map(|access| access.buffer)),
-        }
-    }
-    // A store warp issues all TMA stores or none, because one thread must issue the stores that tokens order.
-    if can_have_store_warp && store_buffers.is_disjoint(&otherwise_accessed) { store_buffers } else { BTreeSet::new() }
 }
 
 /// The accumulators that MMAs of inner loops recompute in each iteration of an outer loop, and that the outer loop loads
@@ -185,96 +138,6 @@ fn comes_from_accumulator(function: &Function, value: Value) -> bool {
         work.extend(body.ops[op].kind.operands());
     }
     false
-}
-
-/// Returns whether an op inside a loop or condition accesses a buffer.
-pub(crate) fn is_accessed_in_regions(function: &Function, buffer: Buffer) -> bool {
-    let body = &function.body;
-    let inner = body.blocks[function.entry()].ops.iter().flat_map(|op| body.ops[*op].kind.regions()).flat_map(|at| body.walk(at));
-    inner.into_iter().any(|op| body.ops[op].kind.effects().buffers.iter().any(|access| access.buffer == buffer))
-}
-
-/// The buffers for which this pass adds a pipeline: buffers of tensor memory MMAs that TMA does not fill, and buffers of TMA
-/// stores.
-fn buffers_with_pipelines(function: &Function) -> BTreeMap<Buffer, PipelineKind> {
-    let (body, attrs) = (&function.body, &function.attrs);
-    let ops = body.walk(function.region);
-    let by_tma: BTreeSet<Buffer> = ops.iter().filter_map(|op| tma_pipelines::buffer_filled_by_tma(&body.ops[*op].kind)).collect();
-    let mma_accesses = |op: OpId| if is_mma(&body.ops[op].kind) { body.ops[op].kind.effects().buffers } else { Vec::new() };
-    let rescaled: BTreeSet<Buffer> = ops.iter().filter_map(|op| rescaled_accumulator(&body.ops[*op].kind)).collect();
-    let kind = |access: BufferAccess| match access.access_kind.writes() {
-        true if rescaled.contains(&access.buffer) => PipelineKind::Scaled,
-        true => PipelineKind::Accumulator,
-        false => PipelineKind::Operand { in_shared_memory: attrs.program.buffers[access.buffer].space == Space::Shared },
-    };
-    let accesses = ops.into_iter().flat_map(mma_accesses).filter(|access| !by_tma.contains(&access.buffer));
-    let stored = tma_store_buffers(function).into_iter().map(|buffer| (buffer, PipelineKind::Stored));
-    accesses.map(|access| (access.buffer, kind(access))).chain(stored).collect()
-}
-
-/// The shared-memory buffers that threads fill with operands of tensor memory MMAs.
-pub(crate) fn stored_operands(function: &Function) -> Vec<Buffer> {
-    let is_stored = |(_, kind): &(Buffer, PipelineKind)| *kind == PipelineKind::Operand { in_shared_memory: true };
-    buffers_with_pipelines(function).into_iter().filter(is_stored).map(|(buffer, _)| buffer).collect()
-}
-
-/// The shared-memory operands of MMAs whose accumulators threads rescale, each with the accumulator. Threads wait for such an MMA
-/// only when they access the accumulator again, so the operand buffers stay live until then.
-pub(crate) fn operands_of_rescaled_accumulators(function: &Function) -> Vec<(Buffer, Buffer)> {
-    let body = &function.body;
-    let buffers_with_pipelines = buffers_with_pipelines(function);
-    let accumulators = |op: &Op| {
-        op.effects().buffers.into_iter().find(|access| buffers_with_pipelines.get(&access.buffer) == Some(&PipelineKind::Scaled))
-    };
-    let mmas = body.walk(function.region).into_iter().map(|op| &body.ops[op].kind).filter(|kind| is_mma(kind));
-    let read = mmas.filter_map(|kind| Some((mma_operands(kind), accumulators(kind)?.buffer)));
-    let read = read.flat_map(|(operands, accumulators)| operands.into_iter().flatten().map(move |buffer| (buffer, accumulators)));
-    read.filter(|(buffer, _)| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
-}
-
-/// The buffers that TMA fills outside loops and that tensor memory MMAs read. If no loop iteration runs, no wait of the compute
-/// roles covers these copies.
-pub(crate) fn operands_filled_before_loops(function: &Function) -> Vec<Buffer> {
-    let body = &function.body;
-    let read: BTreeSet<Buffer> =
-        body.walk(function.region).into_iter().flat_map(|op| mma_operands(&body.ops[op].kind)).flatten().collect();
-    let filled = body.blocks[function.entry()].ops.iter().filter_map(|op| tma_pipelines::buffer_filled_by_tma(&body.ops[*op].kind));
-    filled.filter(|buffer| read.contains(buffer)).collect()
-}
-
-/// Returns whether a function has tensor memory MMAs.
-pub(crate) fn has_mma(function: &Function) -> bool {
-    function.body.walk(function.region).iter().any(|op| is_mma(&function.body.ops[*op].kind))
-}
-
-/// Returns whether an op is a tensor memory MMA.
-pub(crate) fn is_mma(op: &Op) -> bool {
-    matches!(op, Op::Core(tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }))
-}
-
-/// The accumulator that an op rescales.
-fn rescaled_accumulator(op: &Op) -> Option<Buffer> {
-    match op {
-        Op::Core(tileas::Op::TmemScale { buffer, .. }) => Some(*buffer),
-        _ => None,
-    }
-}
-
-/// The buffers of the left and right operand of a tensor memory MMA. `None` for an operand in registers, and for both operands if
-/// the op is no such MMA.
-pub(crate) fn mma_operands(op: &Op) -> [Option<Buffer>; 2] {
-    match op {
-        Op::Core(tileas::Op::Mma { lhs, rhs, atom: MmaAtom::Tensor(_), .. }) => [lhs.buffer(), rhs.buffer()],
-        _ => [None; 2],
-    }
-}
-
-/// The shared-memory buffers that tensor memory MMAs of a block read. An MMA may read them until it completes, after its op in
-/// program order.
-pub(crate) fn operands_in(function: &Function, block: Block) -> BTreeSet<Buffer> {
-    let body = &function.body;
-    let read = body.blocks[block].ops.iter().flat_map(|op| mma_operands(&body.ops[*op].kind)).flatten();
-    read.filter(|buffer| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
 }
 
 /// Adds the pipeline of a buffer. `kind` determines what fills and what drains it ([`Fill`], [`Drain`]).
@@ -514,10 +377,10 @@ impl TmemPipelinePass<'_> {
 
     /// Appends the current phases to the values that a terminator forwards.
     fn forward_phases(&mut self, op: OpId, phases: &Phases) {
-        let is_loop = match self.body.ops[op].kind.core() {
-            Some(Core::Yield { .. }) => false,
-            Some(Core::Continue { .. } | Core::Break { .. }) => true,
-            _ => return,
+        let is_loop = match self.body.ops[op].kind.core().and_then(Core::as_terminator) {
+            Some(Terminator::Yield(_)) => false,
+            Some(Terminator::Continue(_) | Terminator::Break(_)) => true,
+            Some(Terminator::Return) | None => return,
         };
         let Some(frame) = self.frames.iter().rev().find(|frame| frame.is_loop == is_loop) else { return };
         let forwarded = frame.forwarded_buffers.iter().flat_map(|buffer| phases[buffer].values());

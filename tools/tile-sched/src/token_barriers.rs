@@ -55,10 +55,9 @@ impl TokenOrdering {
             // One thread issues all TMA stores, and it waits for the earlier stores that a token orders before a store.
             let both_by_tma = [earlier.op, op].into_iter().all(|op| token_order::is_tma_store(function, op));
             let by_one_thread = both_by_tma || token_order::are_stores_of_first_thread(function, earlier.op, op);
-            let address_may_differ = earlier.iteration_of.is_some_and(|iteration_of| {
-                !self.accesses_same_or_disjoint_elements(function, &now, iteration_of)
-                    && !common::fault_injected("sched.iterations")
-            });
+            let address_may_differ = earlier
+                .iteration_of
+                .is_some_and(|iteration_of| !self.accesses_same_or_disjoint_elements(function, &now, iteration_of));
             !by_one_thread
                 && (earlier_access.writes || now.writes)
                 && (address_may_differ || !self.is_by_same_threads(&earlier_access, &now))
@@ -77,10 +76,7 @@ impl TokenOrdering {
         let is_ordered = |one: &&EarlierAccess| {
             one.iteration_of.is_some() || self.orders.is_ordered_after(function, (one.op, &effects(one.op)), &access)
         };
-        let is_dropped_by_fault = |one: &&EarlierAccess| {
-            common::fault_injected("sched.arrays") && !token_order::may_be_one_array(function, &effects(one.op), &access)
-        };
-        all.flat_map(accesses_since_barrier).filter(is_ordered).filter(|one| !is_dropped_by_fault(one)).copied().collect()
+        all.flat_map(accesses_since_barrier).filter(is_ordered).copied().collect()
     }
 
     /// Returns whether every thread accesses only elements that the same thread accessed in the earlier access.

@@ -96,7 +96,7 @@ fn distinct_values<'a>(parsed: &'a Parsed, name: &'static str) -> Vec<Option<&'a
 pub(crate) fn compile_all(parsed: &Parsed, folder: &str) -> Result<String, DriverError> {
     let jobs = plan_jobs(parsed, folder)?;
     if !parsed.flag("dry-run") {
-        compile::make_folder(folder)?;
+        crate::stage_groups::make_folder(folder)?;
     }
     let finished_jobs = AtomicUsize::new(0);
     let style = style(parsed);

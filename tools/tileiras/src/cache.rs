@@ -5,9 +5,8 @@
 //! cache, and a killed process leaves no partial entry. Each entry contains a hash of its key and content; the cache removes an
 //! entry whose hash does not match.
 
-use crate::compile::Compiled;
 use crate::failure::{DriverError, exit};
-use crate::targets::Plan;
+use crate::targets::{Compiled, Plan};
 use common::cl::Parsed;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};

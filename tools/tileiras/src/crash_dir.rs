@@ -1,9 +1,9 @@
 //! Crash directories for stages that a signal terminated. Such a stage cannot write its own crash directory, so the driver does.
 
-use crate::compile::Source;
-use crate::dry_run::shell_quote;
-use crate::pipeline::Step;
-use crate::run::{JSON_MESSAGES, run};
+use crate::pipeline::{JSON_MESSAGES, Step};
+use crate::run::run;
+use crate::shell::shell_quote;
+use crate::source::Source;
 use std::fs;
 use std::path::{Path, PathBuf};
 

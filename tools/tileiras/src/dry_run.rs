@@ -1,7 +1,8 @@
 //! `--dry-run`: formats the commands of a plan as text for a shell.
 
-use crate::pipeline::Step;
-use crate::run::{JSON_MESSAGES, as_file};
+use crate::pipeline::{JSON_MESSAGES, Step};
+use crate::run::as_file;
+use crate::shell::shell_quote;
 use crate::targets::Plan;
 use std::path::PathBuf;
 
@@ -32,10 +33,4 @@ fn shell_commands(steps: &[Step], input: &str, output: &str) -> String {
     }
     let output = if output == "-" { PathBuf::from(output) } else { as_file(output) };
     format!("{line} -o {}\n", shell_quote(&output.to_string_lossy()))
-}
-
-/// Returns an argument for a shell, with quotes if the argument needs quotes.
-pub(crate) fn shell_quote(arg: &str) -> String {
-    let needs_no_quotes = |c: char| c.is_ascii_alphanumeric() || "-_./=:+,%@".contains(c);
-    if !arg.is_empty() && arg.chars().all(needs_no_quotes) { arg.into() } else { format!("'{}'", arg.replace('\'', r"'\''")) }
 }

@@ -17,16 +17,22 @@ mod dry_run;
 mod failure;
 mod help;
 mod host;
+mod host_compile;
 mod ninja;
 mod options;
 mod pipeline;
 mod remarks;
 mod run;
+mod runner;
+mod shell;
+mod source;
+mod stage_groups;
 mod targets;
 mod tuned_options;
 mod validate;
 
-pub use host::{Host, HostOutput, Stages, compile as compile_in_host};
+pub use host::{Host, Stages};
+pub use host_compile::{HostOutput, compile as compile_in_host};
 
 use base::diag::Style;
 use common::cl::{self, Parsed};

@@ -5,10 +5,10 @@
 
 use crate::batch;
 use crate::depfile::path_to_utf8;
-use crate::dry_run::shell_quote;
 use crate::failure::{DriverError, exit};
 use crate::options::OPTIONS;
 use crate::pipeline::Pipeline;
+use crate::shell::shell_quote;
 use common::cl::Value;
 use common::cl::{Parsed, dashed};
 use common::plan_file::DECISION_OPTIONS;

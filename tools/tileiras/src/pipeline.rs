@@ -19,6 +19,8 @@ pub(crate) struct Pipeline {
 
 /// The environment variable that the driver sets for every stage. A driver detects with this variable that a stage started it.
 pub(crate) const NESTED_VARIABLE: &str = "TILEWORKS_NESTED";
+/// The driver passes this option to every stage, but omits it from the commands that it prints.
+pub(crate) const JSON_MESSAGES: &str = "--error-format=json";
 /// The option with which `tile-link` embeds the program in the cubin. Its value is the path of the input, which [`Step::on_input`]
 /// appends.
 const PROGRAM_OPTION: &str = "--program=";
@@ -142,7 +144,7 @@ impl Pipeline {
         let (last, stop_after) = self.end_of_plan(parsed)?;
         let mut steps = Vec::new();
         for stage in &self.stage[..=last] {
-            let mut arguments = vec![crate::run::JSON_MESSAGES.to_string()];
+            let mut arguments = vec![JSON_MESSAGES.to_string()];
             arguments.extend(stage.options.iter().filter_map(|name| stage_option(name, parsed)));
             arguments.extend(stage.arguments.iter().cloned());
             let limit_options = ["max-memory", "max-time"].iter().filter(|_| stage.is_stage_tool());

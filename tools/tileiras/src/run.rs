@@ -1,7 +1,6 @@
 //! Runs the commands of a plan as concurrent processes connected by pipes, and collects their standard error.
 
 use crate::artefact;
-use crate::host::{Host, run_in_host};
 use crate::pipeline::{NESTED_VARIABLE, Step};
 use base::Diagnostic;
 use base::codec::SIZE_LIMIT;
@@ -18,8 +17,6 @@ const SIGPIPE: i32 = 13;
 /// Messages of runtime libraries that run out of memory. The library then aborts the process with the same signal as after a bug,
 /// so only the message distinguishes the two cases.
 const OUT_OF_MEMORY_MESSAGES: [&str; 3] = ["memory allocation of ", "LLVM ERROR: out of memory", "std::bad_alloc"];
-/// The driver passes this option to every stage, but omits it from the commands that it prints.
-pub(crate) const JSON_MESSAGES: &str = "--error-format=json";
 
 /// The result of running the commands of a plan.
 #[derive(Debug, Default)]
@@ -127,23 +124,6 @@ pub(crate) fn run(steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
             children.into_iter().map(|child| child.and_then(|mut child| child.wait())).collect();
         outcome_of(steps, output, &stderr_text, statuses)
     })
-}
-
-/// Where the stages run: as child processes of the driver, or inside a host process that uses libtileworks.
-#[derive(Clone, Copy)]
-pub(crate) enum Runner<'a> {
-    Processes,
-    Host(&'a Host<'a>),
-}
-
-impl Runner<'_> {
-    /// Runs the stages, each on the output of the previous stage. The first stage reads `input`, whose name in messages is `name`.
-    pub(crate) fn run(self, steps: &[Step], input: &[u8], name: Option<&str>) -> Outcome {
-        match self {
-            Runner::Processes => run(steps, input, name),
-            Runner::Host(host) => run_in_host(host, steps, input, name),
-        }
-    }
 }
 
 /// Returns the command of a stage. Its standard streams are not configured.

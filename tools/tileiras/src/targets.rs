@@ -1,11 +1,13 @@
 //! One compilation for several targets: `--emit=fatbin`, `c-array` or `object` with more than one `--gpu-name`. The stages that do
 //! not depend on the target run once; the other stages run for each target, `--jobs` targets at a time.
 
-use crate::compile::{self, Compiled, Source, StageInput};
 use crate::container::{self, Form, TargetCode};
 use crate::failure::{DriverError, exit, plain_line, style};
 use crate::pipeline::{Pipeline, Step};
-use crate::run::{Failure, Outcome, Runner, StageOutput};
+use crate::run::{Failure, Outcome, StageOutput};
+use crate::runner::Runner;
+use crate::source::Source;
+use crate::stage_groups::{self, StageInput};
 use base::Target;
 use common::child::MemoryFile;
 use common::cl::{Parsed, parse_integer};
@@ -13,6 +15,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The output of a compilation and its messages.
+pub(crate) struct Compiled {
+    pub(crate) output: Vec<u8>,
+    /// The text for standard error.
+    pub(crate) text: String,
+    /// The diagnostics in `text`. The cache stores them with the output, and a cache hit prints them again.
+    pub(crate) warnings: String,
+}
 
 /// The commands of a compilation for one or several targets.
 pub(crate) struct Plan {
@@ -81,14 +92,14 @@ fn with_option(parsed: &Parsed, name: &'static str, value: &str) -> Parsed {
 
 /// Runs a plan for several targets and returns the fatbin.
 pub(crate) fn run(parsed: &Parsed, plan: &Plan, source: &Source, output: &str, runner: Runner) -> Result<Compiled, DriverError> {
-    let program_file = MemoryFile::new("program", &source.bytes).map_err(|error| compile::temporary_file_error(&error))?;
+    let program_file = MemoryFile::new("program", &source.bytes).map_err(|error| stage_groups::temporary_file_error(&error))?;
     let shared = plan.shared_step_count();
-    let stem = compile::create_save_temps_folder(parsed, source.path, output)?;
+    let stem = stage_groups::create_save_temps_folder(parsed, source.path, output)?;
     let shared_outcome =
-        compile::run_in_groups(&plan.steps()[..shared], StageInput::from_source(source), stem.as_deref(), None, runner)?;
+        stage_groups::run_in_groups(&plan.steps()[..shared], StageInput::from_source(source), stem.as_deref(), None, runner)?;
     if let Some(failure) = &shared_outcome.failed {
-        let text = compile::render_messages(parsed, &shared_outcome);
-        return Err(compile::compile_error(failure, plan.steps(), source, &shared_outcome.stage_output, style(parsed), text));
+        let text = stage_groups::render_messages(parsed, &shared_outcome);
+        return Err(stage_groups::compile_error(failure, plan.steps(), source, &shared_outcome.stage_output, style(parsed), text));
     }
     let run_target = |target: &TargetSteps| {
         let steps: Vec<Step> = target.steps[shared..].iter().map(|step| step.on_input(&program_file.path())).collect();
@@ -98,7 +109,7 @@ pub(crate) fn run(parsed: &Parsed, plan: &Plan, source: &Source, output: &str, r
             0 => StageInput::from_source(source),
             _ => StageInput { bytes: &shared_outcome.output, name: None },
         };
-        let mut outcome = compile::run_in_groups(&steps, input, stem.as_deref().map(Path::new), None, runner)?;
+        let mut outcome = stage_groups::run_in_groups(&steps, input, stem.as_deref().map(Path::new), None, runner)?;
         outcome.failed = outcome.failed.map(|failure| Failure { index: shared + failure.index, ..failure });
         Ok(outcome)
     };
@@ -154,7 +165,14 @@ fn combine_targets(
         let target = target_steps.target.expect("a plan for several targets names them");
         if let Some(failure) = &outcome.failed {
             let text = messages.text + &plain_line(&format!("note: the target is {target}"), style(parsed));
-            return Err(compile::compile_error(failure, &target_steps.steps, source, &outcome.stage_output, style(parsed), text));
+            return Err(stage_groups::compile_error(
+                failure,
+                &target_steps.steps,
+                source,
+                &outcome.stage_output,
+                style(parsed),
+                text,
+            ));
         }
         code.push(TargetCode { target, cubin: outcome.output, ptx: outcome.ptx.unwrap_or_default() });
     }
@@ -178,7 +196,7 @@ impl Messages {
     /// Adds the messages of a target, except diagnostics that `text` already contains.
     fn add(&mut self, parsed: &Parsed, stage_output: &[StageOutput]) {
         for output in stage_output {
-            let rendered = compile::render_stage_output(output, style(parsed));
+            let rendered = stage_groups::render_stage_output(output, style(parsed));
             let is_diagnostic = matches!(output, StageOutput::Diagnostic(_));
             if is_diagnostic && !self.reported.insert(rendered.clone()) {
                 continue;

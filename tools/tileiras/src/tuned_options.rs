@@ -3,9 +3,9 @@
 //!
 //! Options of the command line override the options of a search.
 
-use crate::compile::Source;
 use crate::failure::{DriverError, exit, plain_line, style};
-use crate::pipeline::tools_folder;
+use crate::pipeline::{JSON_MESSAGES, tools_folder};
+use crate::source::Source;
 use crate::targets::Plan;
 use common::child::{self, MemoryFile};
 use common::cl::{Parsed, parse_integer};
@@ -82,7 +82,7 @@ fn search(parsed: &Parsed, source: &Source, kernel: &str, target: &str) -> Resul
     let failed = |why: String| DriverError::new(exit::COMPILE, format!("-O4: {why}"));
     let input = MemoryFile::new("input", &source.bytes).map_err(|error| failed(common::os_error_text(&error)))?;
     let mut command = Command::new(tools_folder().join("tile-tune"));
-    command.args([crate::run::JSON_MESSAGES.to_string(), format!("--gpu-name={target}"), format!("--limit={MAX_CANDIDATES}")]);
+    command.args([JSON_MESSAGES.to_string(), format!("--gpu-name={target}"), format!("--limit={MAX_CANDIDATES}")]);
     command.arg("--launch").arg(parsed.get("launch").unwrap_or_default()).arg("--plan=-");
     // `--max-time` and `--max-memory` of the driver limit each stage, and not the search.
     let step_seconds = match parsed.get("max-time").and_then(parse_integer) {

@@ -1,8 +1,8 @@
 //! `--validate`: `tile-validate` executes the stages on generated arguments and compares their results.
 
-use crate::compile::Source;
 use crate::failure::{DriverError, exit, plain_line, render_diagnostic, style};
-use crate::run::JSON_MESSAGES;
+use crate::pipeline::JSON_MESSAGES;
+use crate::source::Source;
 use crate::targets::Plan;
 use base::diag::{Diagnostic, Severity};
 use common::child::{self, MemoryFile};

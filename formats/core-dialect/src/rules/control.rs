@@ -2,6 +2,7 @@
 
 use super::{CoreDialectOp, CoreDialectType, CoreType, OpParents, RuleResult, describe_op, require};
 use crate::core_ops::Core;
+use crate::structured_ops::{IfOp, LoopOp, Terminator};
 use base::ir::{Op as OpId, Region};
 use base::{Body, Loc, Value};
 
@@ -69,24 +70,23 @@ impl<O: CoreDialectOp, T: CoreDialectType> RegionRules<'_, O, T> {
     /// Checks the arguments of an op's regions.
     fn check_arguments(&self, op: OpId) -> RuleResult {
         let node = &self.body.ops[op];
-        match node.kind.core() {
-            Some(Core::If { then, otherwise, .. }) => {
-                let has_none = self.args(*then).is_empty() && self.args(*otherwise).is_empty();
-                require(has_none, || "its regions take no arguments".into())
-            }
-            Some(Core::For { lower, init, body, .. }) => {
-                let Some((index, carried)) = self.args(*body).split_first() else {
-                    return Err("its body takes the loop index".into());
-                };
-                require(self.body.ty(*index) == self.body.ty(*lower), || "the index has the type of the bounds".into())?;
-                self.check_forwarding("initial values", init, carried)?;
-                self.check_forwarding("initial values", init, &node.results)
-            }
-            Some(Core::Loop { init, body }) => self.check_forwarding("initial values", init, self.args(*body)),
-            _ => match node.kind.combination() {
-                Some((operands, body)) => self.check_combiner_arguments(operands, self.args(body)),
-                None => Ok(()),
-            },
+        let core = node.kind.core();
+        if let Some(IfOp { then, otherwise, .. }) = core.and_then(Core::as_if) {
+            let has_none = self.args(then).is_empty() && self.args(otherwise).is_empty();
+            return require(has_none, || "its regions take no arguments".into());
+        }
+        if let Some(LoopOp { bounds, init, body }) = core.and_then(Core::as_loop) {
+            let Some(bounds) = bounds else { return self.check_forwarding("initial values", init, self.args(body)) };
+            let Some((index, carried)) = self.args(body).split_first() else {
+                return Err("its body takes the loop index".into());
+            };
+            require(self.body.ty(*index) == self.body.ty(bounds.lower), || "the index has the type of the bounds".into())?;
+            self.check_forwarding("initial values", init, carried)?;
+            return self.check_forwarding("initial values", init, &node.results);
+        }
+        match node.kind.combination() {
+            Some((operands, body)) => self.check_combiner_arguments(operands, self.args(body)),
+            None => Ok(()),
         }
     }
 
@@ -108,12 +108,12 @@ impl<O: CoreDialectOp, T: CoreDialectType> RegionRules<'_, O, T> {
         let target = self.parents.target[op.0 as usize];
         let results = |target: OpId| &body.ops[target].results[..];
         let receiver = target.map(|target| (target, &body.ops[target].kind));
-        match body.ops[op].kind.core() {
-            Some(Core::Return {}) => require(!self.parents.in_combiner[op.0 as usize], || "a reduction cannot be left".into()),
-            Some(Core::Yield { values }) => match receiver {
+        match body.ops[op].kind.core().and_then(Core::as_terminator) {
+            Some(Terminator::Return) => require(!self.parents.in_combiner[op.0 as usize], || "a reduction cannot be left".into()),
+            Some(Terminator::Yield(values)) => match receiver {
                 None => Err("a function is left by return".into()),
                 Some((target, kind)) => match (kind.core(), kind.combination()) {
-                    (Some(Core::If { .. }), _) => self.check_forwarding("yielded values", values, results(target)),
+                    (Some(core), _) if core.is_if() => self.check_forwarding("yielded values", values, results(target)),
                     (_, Some((_, region))) => {
                         let left: Vec<Value> = self.args(region).iter().step_by(2).copied().collect();
                         self.check_forwarding("yielded values", values, &left)
@@ -121,21 +121,20 @@ impl<O: CoreDialectOp, T: CoreDialectType> RegionRules<'_, O, T> {
                     _ => Err("only an if, reduce or scan is yielded to".into()),
                 },
             },
-            Some(Core::Continue { values }) => match receiver.map(|(target, kind)| (target, kind.core())) {
-                Some((target, Some(Core::For { body: region, .. }))) => {
-                    self.check_forwarding("carried values", values, &self.args(*region)[1..])?;
-                    self.check_forwarding("carried values", values, results(target))
+            Some(Terminator::Continue(values)) => {
+                let loop_op = receiver.and_then(|(target, kind)| Some((target, kind.core()?.as_loop()?)));
+                let (target, loop_op) = loop_op.ok_or("it is not in a loop")?;
+                self.check_forwarding("carried values", values, loop_op.carried_args(body))?;
+                if loop_op.bounds.is_none() {
+                    return Ok(());
                 }
-                Some((_, Some(Core::Loop { body: region, .. }))) => {
-                    self.check_forwarding("carried values", values, self.args(*region))
-                }
-                _ => Err("it is not in a loop".into()),
-            },
-            Some(Core::Break { values }) => match target {
+                self.check_forwarding("carried values", values, results(target))
+            }
+            Some(Terminator::Break(values)) => match target {
                 Some(target) => self.check_forwarding("values of break", values, results(target)),
                 None => Err("it is not in a loop that can be left".into()),
             },
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::CoreDialectOp;
 use crate::core_ops::Core;
+use crate::structured_ops::Terminator;
 use base::ir::Op as OpId;
 use base::{Body, Region};
 
@@ -40,11 +41,14 @@ impl OpParents {
         for op in body.walk(root) {
             let outer = enclosing[op.0 as usize];
             let parent = Some(op);
-            let inner = match body.ops[op].kind.core() {
-                Some(Core::For { .. }) => Enclosing { parent, continue_target: Some(op), break_target: None, ..outer },
-                Some(Core::Loop { .. }) => Enclosing { parent, continue_target: Some(op), break_target: Some(op), ..outer },
-                Some(Core::If { .. }) => Enclosing { parent, ..outer },
-                _ => {
+            let core = body.ops[op].kind.core();
+            let inner = match core.and_then(Core::as_loop) {
+                Some(loop_op) => {
+                    let break_target = loop_op.bounds.is_none().then_some(op);
+                    Enclosing { parent, continue_target: Some(op), break_target, ..outer }
+                }
+                None if core.is_some_and(Core::is_if) => Enclosing { parent, ..outer },
+                None => {
                     let in_combiner = outer.in_combiner || body.ops[op].kind.combination().is_some();
                     Enclosing { parent, continue_target: None, break_target: None, in_combiner, ..outer }
                 }
@@ -59,11 +63,11 @@ impl OpParents {
             tables.parent[index] = outer.parent;
             tables.in_combiner[index] = outer.in_combiner;
             tables.deepest = tables.deepest.max(outer.depth);
-            tables.target[index] = match body.ops[op].kind.core() {
-                Some(Core::Yield { .. }) => outer.parent,
-                Some(Core::Continue { .. }) => outer.continue_target,
-                Some(Core::Break { .. }) => outer.break_target,
-                _ => None,
+            tables.target[index] = match body.ops[op].kind.core().and_then(Core::as_terminator) {
+                Some(Terminator::Yield(_)) => outer.parent,
+                Some(Terminator::Continue(_)) => outer.continue_target,
+                Some(Terminator::Break(_)) => outer.break_target,
+                Some(Terminator::Return) | None => None,
             };
         }
         tables

@@ -11,10 +11,12 @@ use super::global_order::GlobalOrder;
 use super::scalars::{ScalarValue, Scalars};
 use super::symbols::{Outcomes, Symbols};
 use crate::module::{Pipeline, WarpRole};
+use crate::pipeline_step::{PipelineStep, StepKind};
 use crate::{Function, Op};
 use base::ir::{Op as OpId, Operation};
 use base::{Block, Region, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::structured_ops::Terminator;
 use core_dialect::structured_ops::{LoopBounds, LoopOp, StructuredOp};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::{BufferAccess, Completes, Synchronises};
@@ -145,14 +147,14 @@ pub(super) fn unroll(
 
 /// How the execution of a region ended: the kind of the terminator, and the values that the terminator forwards.
 struct RegionEnd {
-    terminator: Terminator,
+    terminator: RegionExit,
     /// The values of the forwarded operands; `None` for an operand with neither a number nor a symbol.
     values: Vec<Option<ScalarValue>>,
 }
 
 /// The kind of the terminator at which the execution of a region ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Terminator {
+enum RegionExit {
     Yields,
     Continues,
     Breaks,
@@ -161,11 +163,11 @@ enum Terminator {
 
 impl RegionEnd {
     fn new(core: Option<&Core>, values: Vec<Option<ScalarValue>>) -> RegionEnd {
-        let terminator = match core {
-            Some(Core::Continue { .. }) => Terminator::Continues,
-            Some(Core::Break { .. }) => Terminator::Breaks,
-            Some(Core::Return {}) => Terminator::Returns,
-            _ => Terminator::Yields,
+        let terminator = match core.and_then(Core::as_terminator) {
+            Some(Terminator::Continue(_)) => RegionExit::Continues,
+            Some(Terminator::Break(_)) => RegionExit::Breaks,
+            Some(Terminator::Return) => RegionExit::Returns,
+            Some(Terminator::Yield(_)) | None => RegionExit::Yields,
         };
         RegionEnd { terminator, values }
     }
@@ -251,7 +253,7 @@ impl Unroller<'_, '_> {
                 _ => self.define_results(op),
             }
         }
-        Ok(RegionEnd { terminator: Terminator::Yields, values: Vec::new() })
+        Ok(RegionEnd { terminator: RegionExit::Yields, values: Vec::new() })
     }
 
     /// Records that a loop begins another iteration, if the loop contains ordered accesses to global memory.
@@ -271,20 +273,20 @@ impl Unroller<'_, '_> {
             let depth = self.program.function.attrs.pipelines[*pipeline].depth;
             Ok((*pipeline, self.stage_number(stage, depth, pipeline)?))
         };
-        let position = |pipeline: &Pipeline, stage: &Option<Value>, phase: &Value| -> Result<Position, String> {
-            let (pipeline, stage) = pipeline_stage(pipeline, stage)?;
-            let phase = self.scalars.number_of(phase).ok_or("the phase is not computed from loop counters")?;
-            Ok(Position { pipeline, stage, phase })
-        };
+        if let Some(PipelineStep { kind: step_kind, pipeline, stage, phase }) = kind.pipeline_step() {
+            let (pipeline, stage) = pipeline_stage(&pipeline, &stage)?;
+            let position = || -> Result<Position, String> {
+                let phase = phase.and_then(|phase| self.scalars.number_of(&phase));
+                Ok(Position { pipeline, stage, phase: phase.ok_or("the phase is not computed from loop counters")? })
+            };
+            return Ok(Some(match step_kind {
+                StepKind::Acquire => EventKind::Acquire(position()?),
+                StepKind::Wait => EventKind::Wait(position()?),
+                StepKind::Commit => EventKind::Commit(pipeline, stage),
+                StepKind::Release => EventKind::Release(pipeline, stage),
+            }));
+        }
         Ok(match kind {
-            Op::PipelineAcquire { pipeline, stage, phase } => Some(EventKind::Acquire(position(pipeline, stage, phase)?)),
-            Op::PipelineWait { pipeline, stage, phase } => Some(EventKind::Wait(position(pipeline, stage, phase)?)),
-            Op::PipelineCommit { pipeline, stage } => {
-                pipeline_stage(pipeline, stage).map(|(pipeline, stage)| Some(EventKind::Commit(pipeline, stage)))?
-            }
-            Op::PipelineRelease { pipeline, stage } => {
-                pipeline_stage(pipeline, stage).map(|(pipeline, stage)| Some(EventKind::Release(pipeline, stage)))?
-            }
             Op::CopyWait { pending } => Some(EventKind::WaitForCopies(u64::from(*pending))),
             Op::GroupWait { pending, .. } => Some(EventKind::WaitForMmas(u64::from(*pending))),
             _ => match effects.synchronises {
@@ -354,7 +356,7 @@ impl Unroller<'_, '_> {
         };
         if let Some(outcome) = outcome {
             let end = self.execute_region(regions[usize::from(!outcome)])?;
-            if end.terminator != Terminator::Yields {
+            if end.terminator != RegionExit::Yields {
                 return Ok(Some(end));
             }
             self.define(results, &end.values);
@@ -420,7 +422,7 @@ impl Unroller<'_, '_> {
                 self.record_next_iteration(op)?;
             }
             let end = self.execute_region(inner)?;
-            if end.terminator == Terminator::Returns && has_known_bounds {
+            if end.terminator == RegionExit::Returns && has_known_bounds {
                 early_return = Some(end);
                 break;
             }
@@ -484,12 +486,12 @@ impl Unroller<'_, '_> {
             self.define(args, &carried);
             let end = self.execute_region(inner)?;
             match end.terminator {
-                Terminator::Continues | Terminator::Yields => carried = end.values,
-                Terminator::Breaks => {
+                RegionExit::Continues | RegionExit::Yields => carried = end.values,
+                RegionExit::Breaks => {
                     self.define(results, &end.values);
                     break;
                 }
-                Terminator::Returns => {
+                RegionExit::Returns => {
                     early_return = Some(end);
                     break;
                 }

@@ -39,6 +39,7 @@ use base::diag::{Diagnostic, Place, Result};
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Arena, Block, Envelope, Region, Value};
 use core_dialect::core_ops::Core;
+use core_dialect::structured_ops::Terminator;
 use core_dialect::structured_ops::{LoopBounds, LoopOp};
 use core_dialect::tile::Dense;
 use event_trace::{Conditions, Program};
@@ -202,13 +203,7 @@ fn execute_all_outcomes(
 
 /// Returns whether a region contains pipeline steps.
 fn has_pipeline_steps(function: &Function, region: Region) -> bool {
-    let is_step = |kind: &Op| {
-        matches!(
-            kind,
-            Op::PipelineAcquire { .. } | Op::PipelineCommit { .. } | Op::PipelineWait { .. } | Op::PipelineRelease { .. }
-        )
-    };
-    function.body.walk(region).into_iter().any(|op| is_step(&function.body.ops[op].kind))
+    function.body.walk(region).into_iter().any(|op| function.body.ops[op].kind.pipeline_step().is_some())
 }
 
 /// Returns whether a region, or an `if` inside it, contains a `continue`, `break` or `return`.
@@ -217,9 +212,9 @@ fn leaves_a_loop(function: &Function, region: Region) -> bool {
     body.blocks[body.block_of(region)].ops.iter().any(|op| {
         let kind = &body.ops[*op].kind;
         match kind.core() {
-            Some(Core::Continue { .. } | Core::Break { .. } | Core::Return {}) => true,
             Some(core) if core.is_if() => kind.regions().into_iter().any(|inner| leaves_a_loop(function, inner)),
-            _ => false,
+            Some(core) => !matches!(core.as_terminator(), None | Some(Terminator::Yield(_))),
+            None => false,
         }
     })
 }

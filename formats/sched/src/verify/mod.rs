@@ -223,7 +223,8 @@ fn check_op(function: &Function, phase: Phase, op: &OpNode<Op>, warp_role: Optio
         Op::Pairs { .. } => return Ok(()),
         Op::WarpRole { .. } => Ok(()),
         Op::PipelineAcquire { .. } | Op::PipelineCommit { .. } | Op::PipelineWait { .. } | Op::PipelineRelease { .. } => {
-            warp_roles::check_pipeline_step(function, &op.kind, warp_role)
+            let step = op.kind.pipeline_step().expect("the op is a pipeline op");
+            warp_roles::check_pipeline_step(function, step, warp_role)
         }
         Op::Barrier { id, threads } if !attrs.warp_roles.is_empty() => {
             let role_barrier = warp_role.map(|warp_role| (warp_role.barrier_id(), attrs.warp_roles[warp_role].threads()));

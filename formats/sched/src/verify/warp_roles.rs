@@ -4,6 +4,7 @@ use super::{NAMED_BARRIERS, require};
 use crate::Op;
 use crate::module::{Drain, Fill, Function, FunctionAttrs, PipelineInfo, WarpRole, WarpRoleInfo};
 use crate::phase::Phase;
+use crate::pipeline_step::PipelineStep;
 use base::ir::Op as OpId;
 use base::{Loc, Target, Value};
 use core_dialect::core_ops::{Core, Effect};
@@ -224,24 +225,18 @@ pub(super) fn check_program_op(attrs: &FunctionAttrs, op: &tileas::Op, warp_role
 
 /// Checks that a warp role executes only pipeline steps of its side (producer or consumer). A step must name a stage if the
 /// pipeline has several stages.
-pub(super) fn check_pipeline_step(function: &Function, op: &Op, warp_role: Option<WarpRole>) -> RuleResult {
+pub(super) fn check_pipeline_step(function: &Function, step: PipelineStep, warp_role: Option<WarpRole>) -> RuleResult {
     let is_i32 = |value: &Value| *function.body.ty(*value) == Type::Scalar(Elem::Scalar(Scalar::I32));
-    let (pipeline, stage, phase, produces) = match op {
-        Op::PipelineAcquire { pipeline, stage, phase } => (pipeline, stage, Some(phase), true),
-        Op::PipelineCommit { pipeline, stage } => (pipeline, stage, None, true),
-        Op::PipelineWait { pipeline, stage, phase } => (pipeline, stage, Some(phase), false),
-        Op::PipelineRelease { pipeline, stage } => (pipeline, stage, None, false),
-        _ => unreachable!("only steps of pipelines come here"),
-    };
-    let info = function.attrs.pipelines.get(*pipeline).ok_or_else(|| format!("{pipeline} is not in the table"))?;
+    let PipelineStep { pipeline, stage, phase, .. } = step;
+    let info = function.attrs.pipelines.get(pipeline).ok_or_else(|| format!("{pipeline} is not in the table"))?;
     require(stage.is_some() == (info.depth > 1), || format!("{pipeline} has {}", stage_count_message(info)))?;
-    require(stage.iter().chain(phase).all(is_i32), || "stage and phase are 32-bit integers".into())?;
+    require(stage.iter().chain(&phase).all(is_i32), || "stage and phase are 32-bit integers".into())?;
     let warp_role = match function.attrs.warp_roles.is_empty() {
         true => WarpRole(0),
         false => warp_role.ok_or("it is in no warp role's body")?,
     };
-    let fits = if produces { info.producer == warp_role } else { info.consumers.contains(&warp_role) };
-    require(fits, || format!("{warp_role} is no {} of {pipeline}", if produces { "producer" } else { "consumer" }))
+    let fits = if step.is_of_producer() { info.producer == warp_role } else { info.consumers.contains(&warp_role) };
+    require(fits, || format!("{warp_role} is no {} of {pipeline}", if step.is_of_producer() { "producer" } else { "consumer" }))
 }
 
 /// The message if an op does not name a stage as the pipeline requires.

@@ -2,7 +2,9 @@
 
 use crate::device::{MAX_BLOCK, MAX_GRID, MAX_THREADS};
 use crate::driver::Driver;
-use crate::module::{Function, Library, Param, Source, failure_from};
+use crate::module::{Function, Library, Param};
+use crate::program_source::Source;
+use crate::status::failure_from;
 use crate::status::{Failure, Result, Status, status_of_fault};
 use crate::work::Launch;
 use base::diag::{Diagnostic, Severity};

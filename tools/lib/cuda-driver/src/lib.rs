@@ -31,6 +31,7 @@ mod handle;
 mod handles;
 mod launch;
 mod module;
+mod program_source;
 mod report;
 mod status;
 mod thread_state;

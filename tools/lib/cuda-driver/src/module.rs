@@ -1,9 +1,11 @@
 //! Modules: an image (cubin, fatbin or PTX) that the client loads, the program in the image, and the kernels of the program.
 
 use crate::config::Stage;
+use crate::program_source::Source;
+use crate::status::failure_from;
 use crate::status::{Failure, Result, Status};
 use crate::variables::Variables;
-use base::diag::{Diagnostic, Style};
+use base::diag::Diagnostic;
 use base::envelope::{Sniffed, sniff};
 use common::launch::ParamType;
 use executor::ProgramFile;
@@ -35,12 +37,6 @@ pub(crate) struct Library {
 
 /// The name of a kernel, the CTA extents of the launch unless the kernel requires extents, and the bytes of dynamic shared memory.
 type DecodedKey = (String, Option<[u32; 3]>, u32);
-
-/// The program that a launch executes: Tile IR or a stage file, or PTX.
-pub(crate) enum Source {
-    Program(Box<ProgramFile>),
-    Ptx { module: Box<ptx::Module>, text: String },
-}
 
 /// A kernel of a module.
 #[derive(Debug)]
@@ -194,11 +190,6 @@ fn param_bytes(ty: &ParamType) -> u32 {
         ParamType::Scalar(scalar) => scalar.bits().div_ceil(8).next_power_of_two(),
         ParamType::Bits(bits) => bits.div_ceil(8),
     }
-}
-
-/// Returns a failure with this result code, whose cause is the text of the diagnostic.
-pub(crate) fn failure_from(status: Status, error: &Diagnostic) -> Failure {
-    status.because(error.render(Style::Human, |_| String::new()).trim_end())
 }
 
 /// Returns the programs in an image: bytecode, stage files and PTX.

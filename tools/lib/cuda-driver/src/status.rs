@@ -1,6 +1,6 @@
 //! The result codes (`CUresult`) of the driver API, and the failure of a call.
 
-use base::diag::{Diagnostic, Kind};
+use base::diag::{Diagnostic, Kind, Style};
 use std::ffi::{CStr, c_int};
 
 /// The failure of an entry point.
@@ -89,4 +89,9 @@ pub(crate) fn status_of_fault(fault: &Diagnostic) -> Status {
         _ if fault.kind == Kind::Unsupported => Status::NotSupported,
         _ => Status::LaunchFailed,
     }
+}
+
+/// Returns a failure with this result code, whose cause is the text of the diagnostic.
+pub(crate) fn failure_from(status: Status, error: &Diagnostic) -> Failure {
+    status.because(error.render(Style::Human, |_| String::new()).trim_end())
 }

@@ -1,8 +1,8 @@
 //! Variables of modules. A variable is in device memory while its module is loaded, so that its contents persist between launches.
 
 use crate::allocations::{Allocations, MemoryKind};
-use crate::module::{Source, failure_from};
-use crate::status::{Result, Status, status_of_fault};
+use crate::program_source::Source;
+use crate::status::{Result, Status, failure_from, status_of_fault};
 use std::collections::BTreeMap;
 
 /// A variable of a loaded module.

@@ -1,7 +1,8 @@
 //! Executes `.aa` (TileAA) programs. Tiles are complete: no layout distributes them over threads.
 
 use crate::check::stride_assumptions::{self, StrideUse};
-use crate::check::{Check, assume, facts};
+use crate::check::{assume, facts};
+use crate::check_kind::Check;
 use crate::exec::access::{self, AccessAttrs, AccessRequest};
 use crate::exec::combine::{self, CombinerBody};
 use crate::exec::{Control, Env, Program, Results};

@@ -8,7 +8,7 @@ use crate::exec_tile::{TileProgram, core_elem};
 use crate::listing::Listing;
 use crate::memory::{Memory, Segment};
 use crate::observe::Observer;
-use crate::run::{LaunchRequest, Outcome, RunOptions, run};
+use crate::run::{Execution, LaunchRequest, Outcome, RunOptions, run};
 use crate::tile::Tile;
 use crate::tile::shape::to_bytes;
 use base::diag::{Diagnostic, Result};
@@ -222,69 +222,47 @@ impl Kernel<'_> {
         print: &mut dyn FnMut(&str),
         observer: &mut dyn Observer,
     ) -> Result<Outcome> {
+        let globals = match self.input {
+            ProgramFile::Tile(file) => place_globals(tile_globals(&file.payload), &mut memory, request),
+            ProgramFile::Aa(file) => place_globals(core_globals(&file.payload.globals), &mut memory, request),
+            ProgramFile::As(file) => place_globals(core_globals(&file.payload.globals), &mut memory, request),
+            ProgramFile::Sched(file) => place_globals(core_globals(&file.payload.globals), &mut memory, request),
+        };
+        let execution = Execution { types: &self.types, request, memory, run_options, print, observer };
         match self.input {
             ProgramFile::Tile(file) => {
                 let function = &file.payload.functions[self.index];
-                let globals = place_globals(tile_globals(&file.payload), &mut memory, request);
                 let program = TileProgram::new(&file.payload, function, &file.envelope.debug, globals);
-                run(
-                    &program,
-                    function.region,
-                    &self.types,
-                    program.may_synchronise(),
-                    request,
-                    memory,
-                    run_options,
-                    print,
-                    observer,
-                )
+                run(&program, function.region, program.may_synchronise(), execution)
             }
             ProgramFile::Aa(file) => {
                 let function = &file.payload.functions[self.index];
-                let globals = place_globals(core_globals(&file.payload.globals), &mut memory, request);
                 let program = AaProgram::new(function, &file.envelope.debug, globals);
-                run(
-                    &program,
-                    function.region,
-                    &self.types,
-                    program.may_synchronise(),
-                    request,
-                    memory,
-                    run_options,
-                    print,
-                    observer,
-                )
+                run(&program, function.region, program.may_synchronise(), execution)
             }
             ProgramFile::As(file) => {
-                let globals = place_globals(core_globals(&file.payload.globals), &mut memory, request);
                 let source = exec_as::source_function(&file.payload, &file.payload.functions[self.index], &file.envelope.debug);
-                self.run_distributed(source, globals, memory, request, run_options, print, observer)
+                run_distributed(source, globals, execution)
             }
             ProgramFile::Sched(file) => {
-                let globals = place_globals(core_globals(&file.payload.globals), &mut memory, request);
                 let phase = Phase::from_envelope(&file.envelope).expect("the verifier guarantees that the phase is known");
                 let source =
                     exec_sched::source_function(&file.payload, &file.payload.functions[self.index], phase, &file.envelope.debug);
-                self.run_distributed(source, globals, memory, request, run_options, print, observer)
+                run_distributed(source, globals, execution)
             }
         }
     }
+}
 
-    /// Runs a program of `.as` or `.sched`, in which a layout distributes each tile over the threads of the CTA.
-    fn run_distributed<O: DistributedOp>(
-        &self,
-        source: exec_as::SourceFunction<'_, O>,
-        globals: BTreeMap<String, u64>,
-        memory: Memory,
-        request: &LaunchRequest,
-        run_options: RunOptions,
-        print: &mut dyn FnMut(&str),
-        observer: &mut dyn Observer,
-    ) -> Result<Outcome> {
-        let region = source.region;
-        let program = DistributedProgram::new(source, globals)?;
-        run(&program, region, &self.types, program.may_synchronise(), request, memory, run_options, print, observer)
-    }
+/// Runs a program of `.as` or `.sched`, in which a layout distributes each tile over the threads of the CTA.
+fn run_distributed<O: DistributedOp>(
+    source: exec_as::SourceFunction<'_, O>,
+    globals: BTreeMap<String, u64>,
+    execution: Execution<'_>,
+) -> Result<Outcome> {
+    let region = source.region;
+    let program = DistributedProgram::new(source, globals)?;
+    run(&program, region, program.may_synchronise(), execution)
 }
 
 /// A global variable with its initial bytes.

@@ -1,6 +1,6 @@
 //! The memory that tile blocks access. The trait [`KernelMemory`] has an implementation with a checker for `--check`.
 
-use crate::check::{Check, Finding};
+use crate::check_kind::{Check, Finding};
 use crate::memory::{LocalAllocations, Memory, Overlay};
 use base::Loc;
 use base::diag::Result;

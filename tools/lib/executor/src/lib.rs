@@ -25,6 +25,8 @@
 //! | order of tile blocks | see [`exec::schedule`] |
 
 mod check;
+mod check_kind;
+mod cta_state;
 mod exec;
 mod exec_aa;
 mod exec_as;
@@ -37,13 +39,14 @@ mod listing;
 mod memory;
 mod observe;
 mod print;
+mod race_detector;
 mod run;
 mod tile;
 mod trace;
 mod value;
 
-pub use check::{Check, Finding};
-pub use exec::BlockPosition;
+pub use check_kind::{Check, Finding};
+pub use cta_state::BlockPosition;
 pub use input::{GlobalData, Kernel, ProgramFile};
 pub use listing::{Listing, ListingRow};
 pub use memory::{Memory, Segment};

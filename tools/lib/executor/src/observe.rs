@@ -1,11 +1,10 @@
 //! Interface for observers of a run. The observer of `--trace` prints ops. The observer of the debugger stops at ops.
 
-use crate::check::Finding;
-use crate::exec::{BlockPosition, CtaState, Program};
+use crate::check_kind::Finding;
+use crate::cta_state::{BlockPosition, CtaState};
 use crate::kernel_memory::KernelMemory;
 use crate::value::Value;
 use base::diag::{Diagnostic, Result};
-use base::ir::Operation;
 use base::{DebugInfo, Loc, Op, Value as Id};
 
 /// Receives an event for each op. An error from an observer ends the run.
@@ -50,7 +49,12 @@ pub struct Moment<'a> {
 }
 
 impl<'a> Moment<'a> {
-    pub(crate) fn new<P: Program>(op: Op, program: &'a P, state: &'a CtaState, kernel_memory: &'a dyn KernelMemory) -> Moment<'a> {
+    pub(crate) fn new(
+        op: Op,
+        program: &'a dyn ObservedProgram,
+        state: &'a CtaState,
+        kernel_memory: &'a dyn KernelMemory,
+    ) -> Moment<'a> {
         Moment { op, state, kernel_memory, program }
     }
 
@@ -103,29 +107,11 @@ impl<'a> Moment<'a> {
     }
 }
 
-/// The methods of [`Program`] that observers need, as an object-safe trait.
-trait ObservedProgram {
+/// The program that an observer watches.
+pub(crate) trait ObservedProgram {
     fn mnemonic(&self, op: Op) -> &'static str;
     fn loc(&self, op: Op) -> Loc;
     fn debug(&self) -> &DebugInfo;
     fn results(&self, op: Op) -> &[Id];
     fn display_value(&self, id: Id, value: &Value) -> Value;
-}
-
-impl<P: Program> ObservedProgram for P {
-    fn mnemonic(&self, op: Op) -> &'static str {
-        self.body().ops[op].kind.mnemonic()
-    }
-    fn loc(&self, op: Op) -> Loc {
-        self.body().ops[op].loc
-    }
-    fn debug(&self) -> &DebugInfo {
-        Program::debug(self)
-    }
-    fn results(&self, op: Op) -> &[Id] {
-        &self.body().ops[op].results
-    }
-    fn display_value(&self, id: Id, value: &Value) -> Value {
-        Program::display_value(self, id, value)
-    }
 }

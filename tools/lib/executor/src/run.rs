@@ -1,6 +1,7 @@
 //! Runs a kernel of any format: selects the memory implementation and the order of tile blocks, and collects the outcome.
 
-use crate::check::{Check, CheckedMemory};
+use crate::check::CheckedMemory;
+use crate::check_kind::Check;
 use crate::exec::Program;
 use crate::exec::schedule::{BlockSelection, KernelRun, change_count};
 use crate::kernel_memory::InterleavedMemory;
@@ -68,18 +69,22 @@ pub struct Outcome {
     pub failure: Option<Box<Diagnostic>>,
 }
 
-/// Runs a program. `needs_interleaving` states that tile blocks may synchronise with each other, so they must run in turns.
-pub(crate) fn run<P: Program>(
-    program: &P,
-    region: Region,
-    types: &[Elem],
-    needs_interleaving: bool,
-    request: &LaunchRequest,
-    mut memory: Memory,
-    run_options: RunOptions,
-    print: &mut dyn FnMut(&str),
-    observer: &mut dyn Observer,
-) -> Result<Outcome> {
+/// What a run needs besides the program: the launch, the memory, the options, and the receivers of its output and events.
+pub(crate) struct Execution<'a> {
+    /// The types of the kernel's parameters.
+    pub(crate) types: &'a [Elem],
+    pub(crate) request: &'a LaunchRequest,
+    pub(crate) memory: Memory,
+    pub(crate) run_options: RunOptions,
+    /// Receives the text that the program prints.
+    pub(crate) print: &'a mut dyn FnMut(&str),
+    pub(crate) observer: &'a mut dyn Observer,
+}
+
+/// Runs a region of a program. `needs_interleaving` states that tile blocks may synchronise with each other, so they must run in
+/// turns.
+pub(crate) fn run<P: Program>(program: &P, region: Region, needs_interleaving: bool, execution: Execution<'_>) -> Result<Outcome> {
+    let Execution { types, request, mut memory, run_options, print, observer } = execution;
     let scalar_value = |(bits, ty): (&i64, &Elem)| Value::Tile(Tile::scalar(*ty, *bits as u64 & ty.carrier().mask()));
     let arguments = request.arguments.iter().zip(types).map(scalar_value).collect();
     let blocks = BlockSelection::new(request.grid, request.blocks.clone(), program.ctas_per_tile_block());

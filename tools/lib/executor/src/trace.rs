@@ -1,6 +1,6 @@
 //! `--trace`: prints the results of each op to standard error when the op has computed them.
 
-use crate::exec::BlockPosition;
+use crate::cta_state::BlockPosition;
 use crate::observe::{Moment, Observer};
 use crate::print::format_tile;
 use crate::value::Value;

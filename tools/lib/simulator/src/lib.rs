@@ -22,7 +22,8 @@
 //! | SIM060, SIM061 | trap; branch to an invalid target |
 //! | SIM070 to SIM072, SIM080 to SIM083 | invalid tensor map or descriptor; misuse of tensor memory |
 
-mod barrier;
+mod address_space;
+mod barrier_state;
 mod decode;
 mod descriptor;
 mod exec;
@@ -30,6 +31,7 @@ mod fault;
 mod fragment;
 mod happens_before;
 pub mod hidden;
+mod in_flight_work;
 mod lanes;
 mod location;
 mod machine;
@@ -43,6 +45,7 @@ mod parallel;
 mod pending;
 pub mod program;
 mod record;
+mod recording;
 mod shared;
 mod source_locations;
 mod stats;
@@ -50,6 +53,7 @@ mod tensor_map;
 mod tmem;
 mod tmem_accesses;
 mod tmem_happens_before;
+mod traffic;
 mod warp;
 
 pub use decode::{LaunchSizes, VariableAddresses, decode, decode_with_variables, module_variables};

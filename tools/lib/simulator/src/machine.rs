@@ -7,20 +7,18 @@
 mod cluster_ids;
 mod time_slices;
 
-use crate::barrier::{Barrier, ClusterBarrier};
-use crate::exec::wgmma::WarpGroupMmas;
-use crate::exec::{Mbarrier, map_to_cta};
+use crate::address_space::map_to_cta;
+use crate::barrier_state::{Barrier, ClusterBarrier, Mbarrier};
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
+use crate::in_flight_work::{Pending, WarpGroupMmas};
 use crate::lanes::{Lanes, WARP_SIZE};
 use crate::memory::DeviceGlobalMemory;
-use crate::parallel;
-use crate::pending::Pending;
 use crate::program::{LaneMask, Program, Special};
 use crate::record::Recorder;
 use crate::shared::CtaSharedMemory;
-use crate::stats::Traffic;
 use crate::tmem::Tmem;
+use crate::traffic::Traffic;
 use crate::warp::Warp;
 pub(crate) use cluster_ids::ClusterIds;
 use std::collections::{BTreeMap, VecDeque};
@@ -210,14 +208,6 @@ impl<'p> Machine<'p> {
             }
         }
         Ok(numbers)
-    }
-
-    /// Runs clusters: in parallel chunks if [`parallel::split_grid`] permits it, otherwise on this machine.
-    fn run_chunks(&mut self, clusters: ClusterIds) -> Result<()> {
-        match parallel::split_grid(self, &clusters) {
-            Some(chunks) => parallel::run(self, chunks),
-            None => self.run_clusters(clusters),
-        }
     }
 
     /// Runs the given clusters of the grid.

@@ -95,6 +95,11 @@ pub(crate) fn multiply_accumulate(accumulator: &mut [f64], a: &[f64], b: &[f64],
     }
 }
 
+/// Returns whether an accumulator register contains two elements.
+pub(crate) fn is_packed(ty: AccumulatorType) -> bool {
+    matches!(ty, AccumulatorType::Float(numerics::Scalar::F16))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,16 @@ const MAX_CHUNKS: u64 = 16;
 /// Maximum host memory of all copies of global memory together, in bytes.
 const MAX_COPIED_BYTES: u64 = 256 << 20;
 
+impl Machine<'_> {
+    /// Runs clusters: in parallel chunks if [`split_grid`] permits it, otherwise on this machine.
+    pub(crate) fn run_chunks(&mut self, clusters: ClusterIds) -> Result<()> {
+        match split_grid(self, &clusters) {
+            Some(chunks) => run(self, chunks),
+            None => self.run_clusters(clusters),
+        }
+    }
+}
+
 /// Splits the grid into chunks. Returns `None` if clusters may communicate, if there is only one cluster, or if the copies of
 /// global memory are too large.
 pub(crate) fn split_grid(machine: &Machine, all: &ClusterIds) -> Option<Vec<ClusterIds>> {

@@ -3,47 +3,12 @@
 //! With early delivery, work completes at its issue and does not enter the queue. With late delivery, work stays in the queue until
 //! its issuer waits for it. If no warp can continue, the oldest work completes.
 
-use crate::exec::bulk::{BulkLoad, BulkStore};
-use crate::exec::cp_async::AsyncCopy;
-use crate::exec::launch::ClcResponse;
-use crate::exec::tcgen05::TmemCopy;
-use crate::exec::tcgen05_mma::IssuedTcgen05Mma;
 use crate::fault::{Fault, Result};
-use crate::happens_before::Actor;
-use crate::location::SharedLocation;
+use crate::in_flight_work::{Action, Pending};
 use crate::machine::{Cluster, Delivery, Machine};
 
 /// Maximum number of entries of the queue. If the queue overflows, the oldest work completes.
 pub(crate) const QUEUE_CAPACITY: usize = 1 << 14;
-
-/// An entry of the queue: one piece of asynchronous work in flight.
-pub(crate) struct Pending {
-    /// The issuing warp.
-    pub(crate) actor: Actor,
-    pub(crate) action: Action,
-}
-
-/// The effect of asynchronous work, which takes place when the work completes.
-pub(crate) enum Action {
-    /// `cp.async` copies with the mbarrier arrival that follows them.
-    Copies {
-        copies: Vec<AsyncCopy>,
-        /// The CTA and the address of the mbarrier.
-        barrier: SharedLocation,
-    },
-    Load(BulkLoad),
-    Store(BulkStore),
-    Mma(Box<IssuedTcgen05Mma>),
-    TmemCopy(TmemCopy),
-    Response(ClcResponse),
-    /// `tcgen05.commit`: mbarrier arrivals when the preceding MMAs and TMEM copies are complete.
-    Commit {
-        /// The CTA and the address of each mbarrier.
-        barriers: Vec<SharedLocation>,
-        /// The sequence number of the commit within its warp.
-        commit_number: u32,
-    },
-}
 
 impl Pending {
     /// Returns whether a CTA other than `cta` issued this work, and the work signals an mbarrier of `cta`.

@@ -1,6 +1,7 @@
 //! Shared memory of a CTA. Shadow state per byte and per 16-byte granule finds reads of uninitialised bytes, missing proxy fences,
 //! and accesses that conflict with asynchronous work in flight.
 
+use crate::address_space::SHARED_START;
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
 use std::cell::RefCell;
@@ -50,10 +51,10 @@ impl CtaSharedMemory {
     }
     /// Reports an access outside the CTA's shared memory.
     fn check_bounds(&self, address: u32, length: u32) -> Result<()> {
-        if u64::from(address) + u64::from(length) <= self.data.len() as u64 && address >= crate::decode::SHARED_START {
+        if u64::from(address) + u64::from(length) <= self.data.len() as u64 && address >= SHARED_START {
             return Ok(());
         }
-        let (start, end) = (crate::decode::SHARED_START, self.data.len());
+        let (start, end) = (SHARED_START, self.data.len());
         Err(Fault::new("SIM010", format!("an access of {length} bytes at shared address {address:#x} is out of bounds"))
             .note(format!("shared memory is from {start:#x} to {end:#x}")))
     }

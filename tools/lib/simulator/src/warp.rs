@@ -1,8 +1,6 @@
 //! A warp: its registers and its divergent groups of lanes.
 
-use crate::exec::cp_async::Copies;
-use crate::exec::tcgen05::TmemTransfer;
-use crate::exec::wgmma::OpenMmas;
+use crate::in_flight_work::{Copies, OpenMmas, TmemTransfer};
 use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE};
 use crate::program::{Program, RegSlot};
 use std::collections::BTreeSet;
@@ -21,6 +19,22 @@ pub(crate) struct Split {
     /// The instruction index of the last mbarrier wait, if it failed.
     pub(crate) failed_wait_pc: Option<u32>,
     backward_branches: u32,
+}
+
+/// The control flow after an instruction.
+pub(crate) enum Flow {
+    Next,
+    /// The lanes of the mask `taken` branch to the target. The other lanes continue with the next instruction.
+    Branch {
+        target: u32,
+        taken: u32,
+    },
+    /// The lanes of the mask exit.
+    Exit(u32),
+    /// The lanes wait, and then retry the instruction.
+    Wait(Wait),
+    /// The warp continues with the next instruction after the other warps ran.
+    Yield,
 }
 
 /// An arrival at a named barrier: the barrier's generation (number of completed phases), and whether all live lanes of the warp

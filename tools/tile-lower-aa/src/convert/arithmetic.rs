@@ -1,23 +1,16 @@
 //! Converts elementwise ops.
 
 use super::Converter;
+use super::wrong_group;
 use base::Value;
 use core_dialect::core_ops::Core;
-use numerics::arith::{Binary, Compare, Convert, Fma, Rounding, Signedness, Unary};
+use numerics::arith::{Binary, Compare, Convert, Fma, Unary};
 use tileir::Op;
 use tileir::enums::ComparisonOrdering;
 
 impl Converter<'_> {
-    /// Converts an elementwise op. Returns `None` for other ops.
-    pub(super) fn elementwise_op(&self, op: &Op, results: &[Value]) -> Option<Core> {
-        self.unary_op(op)
-            .or_else(|| self.binary_op(op))
-            .or_else(|| self.conversion_op(op))
-            .or_else(|| self.other_elementwise_op(op, results))
-    }
-
-    /// The core op for a unary op; `None` for other ops.
-    fn unary_op(&self, op: &Op) -> Option<Core> {
+    /// The core op for a unary op.
+    pub(super) fn unary_op(&self, op: &Op) -> Core {
         let (kind, x) = match *op {
             Op::AbsF { source } => (Unary::AbsF, source),
             Op::AbsI { source } => (Unary::AbsI, source),
@@ -37,13 +30,13 @@ impl Converter<'_> {
             Op::SinH { source } => (Unary::Sinh, source),
             Op::CosH { source } => (Unary::Cosh, source),
             Op::TanH { rounding_mode: rounding, source } => (Unary::Tanh { rounding }, source),
-            _ => return None,
+            ref op => wrong_group(op),
         };
-        Some(Core::Unary { kind, x: self.new_value(x) })
+        Core::Unary { kind, x: self.new_value(x) }
     }
 
-    /// The core op for a binary op; `None` for other ops.
-    fn binary_op(&self, op: &Op) -> Option<Core> {
+    /// The core op for a binary op.
+    pub(super) fn binary_op(&self, op: &Op) -> Core {
         let (kind, lhs, rhs) = match *op {
             Op::AddF { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs } => (Binary::AddF { rounding, ftz }, lhs, rhs),
             Op::SubF { flush_to_zero: ftz, rounding_mode: rounding, lhs, rhs } => (Binary::SubF { rounding, ftz }, lhs, rhs),
@@ -59,9 +52,6 @@ impl Converter<'_> {
             Op::SubI { overflow, lhs, rhs } => (Binary::SubI { overflow }, lhs, rhs),
             Op::MulI { overflow, lhs, rhs } => (Binary::MulI { overflow }, lhs, rhs),
             Op::MulhiI { x, y } => (Binary::MulHiU, x, y),
-            Op::DivI { signedness, lhs, rhs, .. } if common::fault_injected("aa.quotient") => {
-                (Binary::DivI { signedness, rounding: Rounding::Zero }, lhs, rhs)
-            }
             Op::DivI { signedness, rounding, lhs, rhs } => (Binary::DivI { signedness, rounding }, lhs, rhs),
             Op::RemI { signedness, lhs, rhs } => (Binary::RemI { signedness }, lhs, rhs),
             Op::MaxI { signedness, lhs, rhs } => (Binary::MaxI { signedness }, lhs, rhs),
@@ -71,18 +61,14 @@ impl Converter<'_> {
             Op::XOrI { lhs, rhs } => (Binary::Xor, lhs, rhs),
             Op::ShLI { overflow, lhs, rhs } => (Binary::ShL { overflow }, lhs, rhs),
             Op::ShRI { signedness, lhs, rhs } => (Binary::ShR { signedness }, lhs, rhs),
-            _ => return None,
+            ref op => wrong_group(op),
         };
-        let (lhs, rhs) = if common::fault_injected("aa.sides") { (rhs, lhs) } else { (lhs, rhs) };
-        Some(Core::Binary { kind, lhs: self.new_value(lhs), rhs: self.new_value(rhs) })
+        Core::Binary { kind, lhs: self.new_value(lhs), rhs: self.new_value(rhs) }
     }
 
-    /// The core op for a conversion; `None` for other ops.
-    fn conversion_op(&self, op: &Op) -> Option<Core> {
+    /// The core op for a conversion.
+    pub(super) fn conversion_op(&self, op: &Op) -> Core {
         let (kind, x) = match *op {
-            Op::ExtI { from, .. } if common::fault_injected("aa.extension") => {
-                (Convert::ExtI { signedness: Signedness::Unsigned }, from)
-            }
             Op::ExtI { signedness, from } => (Convert::ExtI { signedness }, from),
             Op::TruncI { overflow, from } => (Convert::TruncI { overflow }, from),
             Op::FToF { rounding_mode: rounding, from } => (Convert::FToF { rounding }, from),
@@ -90,14 +76,14 @@ impl Converter<'_> {
             Op::FToI { saturating, signedness, rounding_mode: _, from } => (Convert::FToI { signedness, saturating }, from),
             Op::IToF { signedness, rounding_mode: rounding, from } => (Convert::IToF { signedness, rounding }, from),
             Op::Bitcast { source } => (Convert::Bitcast, source),
-            _ => return None,
+            ref op => wrong_group(op),
         };
-        Some(Core::Convert { kind, x: self.new_value(x) })
+        Core::Convert { kind, x: self.new_value(x) }
     }
 
-    /// The core op for any other elementwise op, such as a select; `None` for other ops.
-    fn other_elementwise_op(&self, op: &Op, results: &[Value]) -> Option<Core> {
-        Some(match *op {
+    /// The core op for any other elementwise op, such as a select.
+    pub(super) fn other_elementwise_op(&self, op: &Op, results: &[Value]) -> Core {
+        match *op {
             Op::Constant { value } => {
                 Core::Constant { value: super::dense_constant(self.module, value, *self.source.body.ty(results[0])) }
             }
@@ -110,19 +96,16 @@ impl Converter<'_> {
             }
             Op::CmpI { comparison_predicate: predicate, signedness, lhs, rhs } => {
                 let kind = Compare::Int { predicate, signedness };
-                let (lhs, rhs) = if common::fault_injected("aa.compare") { (rhs, lhs) } else { (lhs, rhs) };
                 Core::Compare { kind, lhs: self.new_value(lhs), rhs: self.new_value(rhs) }
             }
             Op::Select { cond, val_if_true, val_if_false } => {
-                let (val_if_true, val_if_false) =
-                    if common::fault_injected("aa.select") { (val_if_false, val_if_true) } else { (val_if_true, val_if_false) };
                 Core::Select { cond: self.new_value(cond), yes: self.new_value(val_if_true), no: self.new_value(val_if_false) }
             }
             Op::IntToPtr { source } => Core::IntToPtr { x: self.new_value(source) },
             Op::PtrToInt { source } => Core::PtrToInt { x: self.new_value(source) },
             Op::PtrToPtr { source } => Core::PtrCast { x: self.new_value(source) },
             Op::Offset { ptr, offset } => Core::Offset { ptr: self.new_value(ptr), offset: self.new_value(offset) },
-            _ => return None,
-        })
+            ref op => wrong_group(op),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Converts memory accesses, reductions, scans and MMAs.
 
+use super::wrong_group;
 use super::{Converter, as_u32, hint_entry};
 use base::diag::{Diagnostic, Result};
 use core_dialect::memory::{MemoryOrdering, MemoryScope, MulticastWrite};
@@ -10,28 +11,16 @@ use tileir::types::Dictionary;
 use tileir::{Attribute, Op};
 
 impl Converter<'_> {
-    /// Converts a memory access, a reduction, a scan or an MMA. Returns `None` for other ops.
-    pub(super) fn memory_op(&mut self, op: &Op) -> Result<Option<tileaa::Op>> {
-        if let Some(op) = self.reduction_or_mma(op)? {
-            return Ok(Some(op));
-        }
-        Ok(self.view_access(op).or_else(|| self.pointer_access(op)))
-    }
-
-    /// The `.aa` op for an access to a tile of a view; `None` for other ops.
-    fn view_access(&self, op: &Op) -> Option<tileaa::Op> {
-        Some(match op {
+    /// The `.aa` op for an access to a tile of a view.
+    pub(super) fn view_access(&self, op: &Op) -> tileaa::Op {
+        match op {
             Op::LoadViewTko { memory_ordering, memory_scope, optimization_hints, inbounds, view, index, token } => {
                 tileaa::Op::LoadView {
                     view: self.new_value(*view),
-                    index: if common::fault_injected("aa.index") {
-                        index.iter().rev().map(|value| self.new_value(*value)).collect()
-                    } else {
-                        self.new_values(index)
-                    },
-                    token: self.new_optional_value(*token).filter(|_| !common::fault_injected("aa.token")),
+                    index: self.new_values(index),
+                    token: self.new_optional_value(*token),
                     order: access_order(*memory_ordering, *memory_scope),
-                    in_bounds: if common::fault_injected("aa.promise") { vec![true; index.len()] } else { inbounds.to_vec() },
+                    in_bounds: inbounds.to_vec(),
                     hints: self.access_hints(optimization_hints.as_deref()),
                 }
             }
@@ -89,18 +78,18 @@ impl Converter<'_> {
                     write: MulticastWrite::Replace,
                 }
             }
-            _ => return None,
-        })
+            op => wrong_group(op),
+        }
     }
 
-    /// The `.aa` op for an access through a tile of pointers; `None` for other ops.
-    fn pointer_access(&self, op: &Op) -> Option<tileaa::Op> {
-        Some(match op {
+    /// The `.aa` op for an access through a tile of pointers.
+    pub(super) fn pointer_access(&self, op: &Op) -> tileaa::Op {
+        match op {
             Op::LoadPtrTko { memory_ordering, memory_scope, optimization_hints, source, mask, padding_value, token } => {
                 tileaa::Op::Load {
                     ptr: self.new_value(*source),
                     mask: self.new_optional_value(*mask),
-                    other: self.new_optional_value(*padding_value).filter(|_| !common::fault_injected("aa.padding")),
+                    other: self.new_optional_value(*padding_value),
                     token: self.new_optional_value(*token),
                     order: access_order(*memory_ordering, *memory_scope),
                     hints: self.access_hints(optimization_hints.as_deref()),
@@ -110,7 +99,7 @@ impl Converter<'_> {
                 tileaa::Op::Store {
                     ptr: self.new_value(*destination),
                     value: self.new_value(*value),
-                    mask: self.new_optional_value(*mask).filter(|_| !common::fault_injected("aa.mask")),
+                    mask: self.new_optional_value(*mask),
                     token: self.new_optional_value(*token),
                     order: access_order(*memory_ordering, *memory_scope),
                     hints: self.access_hints(optimization_hints.as_deref()),
@@ -126,19 +115,19 @@ impl Converter<'_> {
             },
             Op::AtomicCASTko { memory_ordering, memory_scope, pointers, cmp, val, mask, token } => tileaa::Op::AtomicCas {
                 ptr: self.new_value(*pointers),
-                compare: self.new_value(if common::fault_injected("aa.exchange") { *val } else { *cmp }),
+                compare: self.new_value(*cmp),
                 value: self.new_value(*val),
                 mask: self.new_optional_value(*mask),
                 token: self.new_optional_value(*token),
                 order: access_order(*memory_ordering, Some(*memory_scope)),
             },
-            _ => return None,
-        })
+            op => wrong_group(op),
+        }
     }
 
     /// Converts reductions, scans and MMAs.
-    fn reduction_or_mma(&mut self, op: &Op) -> Result<Option<tileaa::Op>> {
-        Ok(Some(match op {
+    pub(super) fn reduction_or_mma(&mut self, op: &Op) -> Result<tileaa::Op> {
+        Ok(match op {
             Op::Reduce { dim, identities, operands, body } => tileaa::Op::Reduce {
                 operands: self.new_values(operands),
                 dim: *dim as u32,
@@ -148,7 +137,7 @@ impl Converter<'_> {
             Op::Scan { dim, direction, identities, operands, body } => tileaa::Op::Scan {
                 operands: self.new_values(operands),
                 dim: *dim as u32,
-                reverse: (*direction == Direction::Reverse) != common::fault_injected("aa.direction"),
+                reverse: *direction == Direction::Reverse,
                 identities: self.convert_identities(identities)?,
                 body: self.queue_region(*body),
             },
@@ -165,7 +154,7 @@ impl Converter<'_> {
                 rhs: self.new_value(*rhs),
                 acc: self.new_value(*acc),
                 signed_lhs: *signedness_lhs == Signedness::Signed,
-                signed_rhs: (*signedness_rhs == Signedness::Signed) != common::fault_injected("aa.signs"),
+                signed_rhs: *signedness_rhs == Signedness::Signed,
                 fast_acc: false,
             },
             Op::MmaFScaled { lhs, rhs, acc, lhs_scale, rhs_scale } => tileaa::Op::MmaScaled {
@@ -175,8 +164,8 @@ impl Converter<'_> {
                 lhs_scale: self.new_value(*lhs_scale),
                 rhs_scale: self.new_value(*rhs_scale),
             },
-            _ => return Ok(None),
-        }))
+            op => wrong_group(op),
+        })
     }
 
     /// The bits of the identity elements of a reduction or scan.

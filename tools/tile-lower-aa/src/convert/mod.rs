@@ -5,6 +5,7 @@
 
 mod arithmetic;
 mod memory;
+mod op_groups;
 mod provenance;
 mod shapes;
 mod structure;
@@ -16,6 +17,7 @@ use base::{DebugInfo, Loc, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::rules::{MAX_NESTED, OpParents};
 use core_dialect::tile::{Dense, MAX_ALIGNMENT, Space};
+use op_groups::OpGroup;
 use provenance::Provenance;
 use tileaa::module::Sharing;
 use tileaa::{FunctionAttrs, Global, Hint, KernelSpec};
@@ -75,6 +77,11 @@ fn dense_constant(module: &Module, id: tileir::ConstantId, ty: TypeId) -> Dense 
         Some((first, rest)) if rest.iter().all(|bits| bits == first) => Dense::Splat(*first),
         _ => Dense::Elements(elements),
     }
+}
+
+/// Reports that a function received an op of another [`OpGroup`].
+fn wrong_group(op: &Op) -> ! {
+    unreachable!("'{}' is in group {:?}", op.mnemonic(), OpGroup::of(op))
 }
 
 /// The state of a function's conversion.
@@ -153,18 +160,20 @@ impl<'a> Converter<'a> {
     fn convert_op(&mut self, op: OpId) -> Result<()> {
         let kind = &self.source.body.ops[op].kind;
         let results = &self.source.body.ops[op].results;
-        let converted = match self.elementwise_op(kind, results) {
-            Some(core) => core.into(),
-            None => match self.shape_op(kind) {
-                Some(core) => core.into(),
-                None => match self.structure_op(kind) {
-                    Some(core) => core.into(),
-                    None => match self.memory_op(kind)? {
-                        Some(op) => op,
-                        None => return self.convert_per_axis(kind, results),
-                    },
-                },
-            },
+        let converted: tileaa::Op = match OpGroup::of(kind) {
+            OpGroup::Unary => self.unary_op(kind).into(),
+            OpGroup::Binary => self.binary_op(kind).into(),
+            OpGroup::Conversion => self.conversion_op(kind).into(),
+            OpGroup::OtherElementwise => self.other_elementwise_op(kind, results).into(),
+            OpGroup::Shape => self.shape_op(kind).into(),
+            OpGroup::ControlFlow => self.control_flow_op(kind).into(),
+            OpGroup::TokenOrMessage => self.token_or_message_op(kind).into(),
+            OpGroup::ViewOrAddress => self.view_or_address_op(kind).into(),
+            OpGroup::ReductionOrMma => self.reduction_or_mma(kind)?,
+            OpGroup::ViewAccess => self.view_access(kind),
+            OpGroup::PointerAccess => self.pointer_access(kind),
+            OpGroup::PerAxis => return self.convert_per_axis(kind, results),
+            OpGroup::Call => unreachable!("`convert_module` rejects calls"),
         };
         let types = results.iter().map(|result| self.new_type(*result)).collect::<Result<Vec<_>>>()?;
         let new = self.out.body.append(self.block, converted, types, self.loc);
@@ -181,7 +190,7 @@ impl<'a> Converter<'a> {
             let core = match kind {
                 Op::GetTileBlockId {} => Core::BlockId { axis },
                 Op::GetNumTileBlocks {} => Core::BlockCount { axis },
-                other => unreachable!("another function converts {}", base::ir::Operation::mnemonic(other)),
+                op => wrong_group(op),
             };
             let ty = self.new_type(result)?;
             self.value_map[result.0 as usize] = Some(self.append_core(core, [ty])[0]);

@@ -1,21 +1,19 @@
 //! Converts ops that rearrange elements, and `assume`.
 
 use super::Converter;
+use super::wrong_group;
 use core_dialect::core_ops::{Core, Fact};
 use tileir::{Attribute, Op};
 
 impl Converter<'_> {
     /// Converts an op that rearranges elements, or an `assume`. Returns `None` for other ops.
-    pub(super) fn shape_op(&self, op: &Op) -> Option<Core> {
-        Some(match op {
+    pub(super) fn shape_op(&self, op: &Op) -> Core {
+        match op {
             Op::Iota {} => Core::Iota {},
             Op::Broadcast { source } => Core::Broadcast { x: self.new_value(*source) },
             Op::Reshape { source } => Core::Reshape { x: self.new_value(*source) },
             Op::Permute { permutation, source } => {
                 Core::Permute { x: self.new_value(*source), order: permutation.iter().map(|dim| *dim as u32).collect() }
-            }
-            Op::Cat { dim, lhs, rhs } if common::fault_injected("aa.cat") => {
-                Core::Cat { lhs: self.new_value(*rhs), rhs: self.new_value(*lhs), dim: *dim as u32 }
             }
             Op::Cat { dim, lhs, rhs } => Core::Cat { lhs: self.new_value(*lhs), rhs: self.new_value(*rhs), dim: *dim as u32 },
             Op::Extract { source, indices } => Core::Extract { x: self.new_value(*source), indices: self.new_values(indices) },
@@ -24,8 +22,8 @@ impl Converter<'_> {
             }
             Op::Pack { source } | Op::Unpack { source } => Core::Reinterpret { x: self.new_value(*source) },
             Op::Assume { predicate, value } => Core::Assume { value: self.new_value(*value), fact: assumed_fact(predicate) },
-            _ => return None,
-        })
+            op => wrong_group(op),
+        }
     }
 }
 

@@ -1,18 +1,14 @@
 //! Converts control flow, token ops, assertions, prints, views, and addresses of globals and of `alloca`.
 
 use super::Converter;
+use super::wrong_group;
 use core_dialect::core_ops::Core;
 use tileir::Op;
 
 impl Converter<'_> {
-    /// Converts an op of the kinds that the module header lists. Returns `None` for other ops.
-    pub(super) fn structure_op(&mut self, op: &Op) -> Option<Core> {
-        self.control_flow_op(op).or_else(|| self.token_or_message_op(op)).or_else(|| self.view_or_address_op(op))
-    }
-
-    /// The core op for control flow; `None` for other ops.
-    fn control_flow_op(&mut self, op: &Op) -> Option<Core> {
-        Some(match op {
+    /// The core op for control flow.
+    pub(super) fn control_flow_op(&mut self, op: &Op) -> Core {
+        match op {
             Op::If { condition, then_region, else_region } => Core::If {
                 cond: self.new_value(*condition),
                 then: self.queue_region(*then_region),
@@ -20,7 +16,7 @@ impl Converter<'_> {
             },
             Op::For { unsigned_cmp, lower_bound, upper_bound, step, init_values, body } => Core::For {
                 lower: self.new_value(*lower_bound),
-                upper: self.new_value(if common::fault_injected("aa.bound") { *lower_bound } else { *upper_bound }),
+                upper: self.new_value(*upper_bound),
                 step: self.new_value(*step),
                 init: self.new_values(init_values),
                 unsigned: *unsigned_cmp,
@@ -32,13 +28,13 @@ impl Converter<'_> {
             Op::Break { operands } => Core::Break { values: self.new_values(operands) },
             // The verifier of .tile checks that entries return no values.
             Op::Return { .. } => Core::Return {},
-            _ => return None,
-        })
+            op => wrong_group(op),
+        }
     }
 
-    /// The core op for an op on tokens, or for an assert or print; `None` for other ops.
-    fn token_or_message_op(&self, op: &Op) -> Option<Core> {
-        Some(match op {
+    /// The core op for an op on tokens, or for an assert or print.
+    pub(super) fn token_or_message_op(&self, op: &Op) -> Core {
+        match op {
             Op::MakeToken {} => Core::MakeToken {},
             Op::JoinTokens { tokens } => Core::JoinTokens { tokens: self.new_values(tokens) },
             Op::MemoryFenceAliasTko { token } => Core::AliasFence { token: self.new_value(*token) },
@@ -47,21 +43,18 @@ impl Converter<'_> {
             Op::Assert { message, condition } => {
                 Core::Assert { cond: self.new_value(*condition), message: self.module.string(*message).into() }
             }
-            Op::PrintTko { format, args, token } => {
-                let args = if common::fault_injected("aa.print") { &args[1..] } else { args };
-                Core::Print {
-                    format: self.module.string(*format).into(),
-                    args: self.new_values(args),
-                    token: self.new_optional_value(*token),
-                }
-            }
-            _ => return None,
-        })
+            Op::PrintTko { format, args, token } => Core::Print {
+                format: self.module.string(*format).into(),
+                args: self.new_values(args),
+                token: self.new_optional_value(*token),
+            },
+            op => wrong_group(op),
+        }
     }
 
-    /// The core op that makes a view or an address, or that gives the shape of a view; `None` for other ops.
-    fn view_or_address_op(&self, op: &Op) -> Option<Core> {
-        Some(match op {
+    /// The core op that makes a view or an address, or that gives the shape of a view.
+    pub(super) fn view_or_address_op(&self, op: &Op) -> Core {
+        match op {
             Op::MakeTensorView { base, dynamic_shape, dynamic_strides } => Core::MakeMemRef {
                 base: self.new_value(*base),
                 sizes: self.new_values(dynamic_shape),
@@ -76,7 +69,7 @@ impl Converter<'_> {
             Op::Alloca { global, num_elem, alignment } => {
                 Core::Alloca { count: *num_elem as u64, align: *alignment as u64, shareable: *global }
             }
-            _ => return None,
-        })
+            op => wrong_group(op),
+        }
     }
 }

@@ -67,12 +67,8 @@ fn convert_view(module: &Module, ty: TypeId, space: Space, alias_scope: u32) -> 
     Ok(View {
         memref: convert_memref(module, tensor, space, alias_scope)?,
         tile: shape_from_i32(tile),
-        dim_map: if common::fault_injected("aa.dimensions") {
-            (0..tile.len() as u32).collect()
-        } else {
-            dim_map.iter().map(|dim| *dim as u32).collect()
-        },
+        dim_map: dim_map.iter().map(|dim| *dim as u32).collect(),
         kind,
-        padding: module.ty(ty).padding().filter(|_| !common::fault_injected("aa.outside")),
+        padding: module.ty(ty).padding(),
     })
 }

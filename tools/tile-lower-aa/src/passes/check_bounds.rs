@@ -58,7 +58,7 @@ impl Checker<'_> {
             Op::ReduceView { view, index, in_bounds, .. } => self.check_view(op, "reduction", view, &index, &in_bounds),
             Op::MulticastLoad { view, index, in_bounds, .. } => self.check_view(op, "multicast load", view, &index, &in_bounds),
             Op::MulticastStore { view, index, in_bounds, .. } => self.check_view(op, "multicast store", view, &index, &in_bounds),
-            _ => {}
+            Op::Core(_) | Op::Reduce { .. } | Op::Scan { .. } | Op::Mma { .. } | Op::MmaScaled { .. } => {}
         }
     }
 

@@ -41,7 +41,6 @@ fn has_effect(kind: &Op) -> bool {
         Op::Core(core) if core.is_if() || core.is_for() => false,
         // Terminators forward values, each of which is live or dead on its own.
         Op::Core(Core::Yield { .. } | Core::Continue { .. }) => false,
-        Op::Core(Core::Print { .. }) if common::fault_injected("aa.dead") => false,
         kind => !kind.is_pure(),
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn run(function: &mut Function) -> usize {
         let block = block_of[op.0 as usize].expect("compaction puts every op into a block");
         // Program order never returns to a nested block that it has left, so the scope of that block can be closed.
         while let Some((_, keys)) = open_scopes.pop_if(|(inner, _)| has_left_block(&edit, *inner, op, block)) {
-            for key in keys.into_iter().filter(|_| !common::fault_injected("aa.scope")) {
+            for key in keys {
                 available.remove::<Vec<u8>>(&key);
             }
         }

@@ -62,7 +62,7 @@ fn fold_by_ranges(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, core: Core) {
 /// `Some(true)` if a comparison holds for all numbers of two ranges, `Some(false)` if it holds for none, otherwise `None`.
 fn comparison_outcome(predicate: Predicate, lhs: (i64, i64), rhs: (i64, i64)) -> Option<bool> {
     let less = |a: (i64, i64), b: (i64, i64)| {
-        if a.1 < b.0 || common::fault_injected("aa.range") && a.1 == b.0 {
+        if a.1 < b.0 {
             Some(true)
         } else if a.0 >= b.1 {
             Some(false)
@@ -96,7 +96,7 @@ fn fold_arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary,
         }
         Binary::MinI { signedness } | Binary::MaxI { signedness } if signedness == Signedness::Signed || both_non_negative => {
             let (l, r) = (ranges.range(lhs), ranges.range(rhs));
-            let is_min = matches!(kind, Binary::MinI { .. }) != common::fault_injected("aa.extreme");
+            let is_min = matches!(kind, Binary::MinI { .. });
             let chosen = if l.1 <= r.0 {
                 Some(if is_min { lhs } else { rhs })
             } else if r.1 <= l.0 {

@@ -37,8 +37,7 @@ fn hoist_out_of_loop(function: &mut Function, loop_op: OpId, outer_block: Block)
     let (mut hoisted, mut remaining) = (Vec::new(), Vec::new());
     for op in function.body.blocks[block].ops.clone() {
         let node = &function.body.ops[op];
-        let invariant =
-            common::fault_injected("aa.invariant") || node.kind.operands().iter().all(|value| !varies[value.0 as usize]);
+        let invariant = node.kind.operands().iter().all(|value| !varies[value.0 as usize]);
         if invariant && has_hoistable_results(function, op) && is_safe(function, op) {
             hoisted.push(op);
         } else {
@@ -76,6 +75,15 @@ fn is_safe(function: &Function, op: OpId) -> bool {
             matches!(producer, Some(Op::Core(Core::Constant { value })) if value.at(0) != 0)
         }
         Op::Core(core) => core.is_pure(),
-        _ => false,
+        Op::Reduce { .. } | Op::Scan { .. } | Op::Mma { .. } | Op::MmaScaled { .. } => false,
+        Op::LoadView { .. }
+        | Op::StoreView { .. }
+        | Op::ReduceView { .. }
+        | Op::MulticastLoad { .. }
+        | Op::MulticastStore { .. }
+        | Op::Load { .. }
+        | Op::Store { .. }
+        | Op::AtomicRmw { .. }
+        | Op::AtomicCas { .. } => false,
     }
 }

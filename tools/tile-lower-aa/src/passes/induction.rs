@@ -123,7 +123,7 @@ fn replace_by_affine_function(edit: &mut Edit<'_>, block: Block, [lower, step]: 
         return;
     }
     let mut progress = LoopProgress { edit, insertion_point, value: iv };
-    if progress.edit.splat_bits(lower) != Some(0) && !common::fault_injected("aa.counter") {
+    if progress.edit.splat_bits(lower) != Some(0) {
         progress.value = progress.binary(Binary::SubI { overflow: MAY_WRAP }, iv, lower);
     }
     let value = progress.value_of_variable(variable.init, step, variable.increment);
@@ -159,7 +159,7 @@ impl LoopProgress<'_, '_> {
         if is_pointer {
             return self.edit.insert(self.insertion_point, Core::Offset { ptr: init, offset: total_increment }, ty);
         }
-        if starts_at_zero || common::fault_injected("aa.start") {
+        if starts_at_zero {
             return total_increment;
         }
         self.binary(Binary::AddI { overflow: MAY_WRAP }, total_increment, init)

@@ -19,6 +19,7 @@ use base::ir::{Block, Def, Op as OpId, Operation, ValueNode};
 use core_dialect::core_ops::Core;
 use core_dialect::region_nesting::RegionNesting;
 use core_dialect::rules::CoreDialectOp;
+use core_dialect::structured_ops::Terminator;
 use tileaa::{Function, Op};
 
 /// Runs the pass on a function. Returns the number of replaced exits and loops.
@@ -49,10 +50,10 @@ enum Exit {
 
 /// The exit in which a block ends, if it ends in `continue` or `break`.
 fn block_exit(function: &Function, block: Block) -> Option<Exit> {
-    match &function.body.ops[function.body.terminator(block)?].kind {
-        Op::Core(Core::Continue { .. }) => Some(Exit::Continues),
-        Op::Core(Core::Break { .. }) => Some(Exit::Breaks),
-        _ => None,
+    match function.body.ops[function.body.terminator(block)?].kind.core()?.as_terminator()? {
+        Terminator::Continue(_) => Some(Exit::Continues),
+        Terminator::Break(_) => Some(Exit::Breaks),
+        Terminator::Yield(_) | Terminator::Return => None,
     }
 }
 

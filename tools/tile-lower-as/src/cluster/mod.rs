@@ -143,7 +143,11 @@ pub(crate) fn must_execute_once(op: &Op) -> bool {
             order.semantics != core_dialect::memory::MemoryOrdering::Weak
         }
         Op::Reduce { .. } | Op::Scan { .. } | Op::Mma { .. } | Op::MmaScaled { .. } => false,
-        _ => true,
+        Op::ReduceView { .. }
+        | Op::MulticastLoad { .. }
+        | Op::MulticastStore { .. }
+        | Op::AtomicRmw { .. }
+        | Op::AtomicCas { .. } => true,
     }
 }
 

@@ -9,6 +9,7 @@ use base::{Block, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::memory::MemoryOrdering;
 use core_dialect::rules::CoreDialectOp;
+use core_dialect::structured_ops::Terminator;
 use core_dialect::tile::{Dense, Shape, ViewKind};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,8 +157,9 @@ impl Flow {
         while let Some((block, condition, loop_op)) = blocks.pop() {
             for &op in &function.body.blocks[block].ops {
                 let inner = |region| function.body.block_of(region);
-                match &function.body.ops[op].kind {
-                    Op::Core(core) if core.is_structured() => {
+                let Op::Core(core) = &function.body.ops[op].kind else { continue };
+                match core.as_terminator() {
+                    None if core.is_structured() => {
                         let regions = function.body.ops[op].kind.regions();
                         let Some(entered_loop) = core.as_loop() else {
                             blocks.extend(regions.into_iter().map(|region| (inner(region), Some(op), loop_op)));
@@ -174,10 +176,10 @@ impl Flow {
                         }
                         blocks.push((inner(entered_loop.body), None, Some(op)));
                     }
-                    Op::Core(Core::Yield { values }) => flow.add_terminator(function, op, condition, values, false),
-                    Op::Core(Core::Continue { values }) => flow.add_terminator(function, op, loop_op, values, true),
-                    Op::Core(Core::Break { values }) => flow.add_terminator(function, op, loop_op, values, false),
-                    _ => {}
+                    Some(Terminator::Yield(values)) => flow.add_terminator(function, op, condition, values, false),
+                    Some(Terminator::Continue(values)) => flow.add_terminator(function, op, loop_op, values, true),
+                    Some(Terminator::Break(values)) => flow.add_terminator(function, op, loop_op, values, false),
+                    Some(Terminator::Return) | None => {}
                 }
             }
         }

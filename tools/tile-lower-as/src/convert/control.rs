@@ -41,7 +41,6 @@ impl Converter<'_> {
 
     /// The new inits of loop-carried values, in the layouts of the arguments that receive them.
     fn convert_inits(&mut self, init: &[Value], args: &[Value]) -> Result<Vec<Value>> {
-        let init = if common::fault_injected("as.carried") { init.iter().rev().copied().collect() } else { init.to_vec() };
         init.iter().zip(args).map(|(init, like)| self.value_like(*init, *like)).collect()
     }
 

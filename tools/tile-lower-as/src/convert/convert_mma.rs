@@ -1,6 +1,7 @@
 //! Converts `mma.sync`, `wgmma` and FMA dots: operands become fragments of the atom, or buffers in shared memory.
 
-use super::{Converter, neighbours_first};
+use super::Converter;
+use crate::layout_transforms::{innermost_dim, neighbours_first};
 use crate::mma_selection::{MmaSelection, OperandSource as PlannedOperand, fma_operand_reads};
 use crate::operands::{self, OperandStep, StepKind};
 use crate::smem_swizzles;
@@ -79,7 +80,6 @@ impl Converter<'_> {
         };
         let ty = self.to.ty(acc).clone();
         let acc = MmaOperand::Registers(acc);
-        let signed_rhs = signed_rhs != common::fault_injected("as.signs");
         let new = Op::Mma { in_flight: false, lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, signed_lhs, signed_rhs, atom };
         let values = self.emit(new, [ty], loc);
         self.remember_results(op, &values);
@@ -164,7 +164,7 @@ impl Converter<'_> {
             PlannedOperand::Memory | PlannedOperand::Transposed(_) => {}
         }
         let (buffer, transposed) = self.matrix_buffer(value, operand, planned, transposes)?;
-        Ok(MmaOperand::Memory { buffer, stage: None, transposed: transposed != common::fault_injected("as.transposed") })
+        Ok(MmaOperand::Memory { buffer, stage: None, transposed })
     }
 
     /// The buffer from which `wgmma` or `tcgen05` reads an operand, and whether the operand is transposed in the buffer. Either a
@@ -188,7 +188,7 @@ impl Converter<'_> {
             .filter(|layout| self.pays_to_convert(value, &assigned_layout, layout, operand))
             .unwrap_or(&assigned_layout);
         let k_dim = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
-        let store_dim = super::relayout::innermost_dim(&assigned_layout, &shape).max(shape.len() - 2);
+        let store_dim = innermost_dim(&assigned_layout, &shape).max(shape.len() - 2);
         let other_dim = 2 * shape.len() - 3 - store_dim;
         // The result is `None` if rows along `inner` are too short for a matrix descriptor, for example eight columns.
         let wavefronts = |inner: usize| Some(self.store_wavefronts(&wgmma_atoms::operand_buffer(elem, &shape, inner)?, layout));
@@ -216,7 +216,7 @@ impl Converter<'_> {
         let (elem, shape) = self.elem_shape(value);
         let k_dim = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
         let Some(info) = wgmma_atoms::operand_buffer(elem, &shape, k_dim) else { return true };
-        let inner = [assigned_layout, layout].map(|layout| super::relayout::innermost_dim(layout, &shape));
+        let inner = [assigned_layout, layout].map(|layout| innermost_dim(layout, &shape));
         let conversion_wavefronts = smem_swizzles::conversion_cost(elem, &shape, inner, [assigned_layout, layout]).wavefronts;
         self.assigned_layouts.get(value).is_none()
             || conversion_wavefronts + self.store_wavefronts(&info, layout) < self.store_wavefronts(&info, assigned_layout)

@@ -25,7 +25,7 @@ impl Converter<'_> {
         if state.levels_with_dim().0 {
             self.reduce_registers(&mut state, body)?;
         }
-        if state.levels_with_dim().1 && !common::fault_injected("as.lanes") {
+        if state.levels_with_dim().1 {
             self.reduce_step(
                 &mut state,
                 body,
@@ -33,7 +33,7 @@ impl Converter<'_> {
                 |values, dim, body| Op::ReduceLanes { operands: values, dim, body },
             )?;
         }
-        if state.levels_with_dim().2 && !common::fault_injected("as.warps") {
+        if state.levels_with_dim().2 {
             self.gather_warps(&mut state);
             self.reduce_registers(&mut state, body)?;
         }
@@ -48,8 +48,7 @@ impl Converter<'_> {
         let args = self.from.body.blocks[self.from.body.block_of(body)].args.clone();
         let body = self.convert_region(body, &args)?;
         let types: Vec<Type> = operands.iter().map(|operand| self.to.ty(*operand).clone()).collect();
-        let values =
-            self.emit(Op::Scan { operands, dim, reverse: reverse && !common::fault_injected("as.reverse"), body }, types, node.loc);
+        let values = self.emit(Op::Scan { operands, dim, reverse, body }, types, node.loc);
         self.remember_results(op, &values);
         Ok(())
     }

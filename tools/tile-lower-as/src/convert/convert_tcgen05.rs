@@ -116,7 +116,7 @@ impl Converter<'_> {
     fn scales_in_tensor_memory(&mut self, value: Value, operand: Operand, layout: &Layout) -> Result<MmaOperand> {
         let ((elem, shape), loc) = (self.elem_shape(value), self.loc_of(value));
         let info = tileas::tensor_memory::scale_buffer(elem, &shape, operand).expect("the plan checks the shape of the scales");
-        let replica_layout = tcgen05_selection::one_replica_layout(layout, &shape);
+        let replica_layout = crate::layout_transforms::one_replica_layout(layout, &shape);
         let x = self.tile_in_layout(value, &replica_layout)?;
         let replica_shape: Shape = std::iter::once(1).chain(shape).collect();
         let ty = self.tile_type(elem, &replica_shape, replica_layout);

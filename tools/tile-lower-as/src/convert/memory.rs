@@ -2,8 +2,8 @@
 
 use super::Converter;
 use super::relayout::ReadBackAtoms;
-use crate::access_layouts::AccessPlan;
-use crate::async_copies::{Copy, CopyMethod, Readers};
+use crate::access_plan::AccessPlan;
+use crate::copy_planner::{Copy, CopyMethod, Readers};
 use crate::smem_swizzles;
 use crate::tma_stores::TmaStore;
 use base::Value;
@@ -34,7 +34,7 @@ impl Converter<'_> {
                     )?,
                     token: self.optional_non_tile(*token)?,
                     order: *order,
-                    in_bounds: if common::fault_injected("as.promise") { vec![true; index.len()] } else { in_bounds.clone() },
+                    in_bounds: in_bounds.clone(),
                     atom: CopyAtom::Vector { vector_bits },
                     versioned: false,
                 }
@@ -243,10 +243,7 @@ impl Converter<'_> {
                 Op::Load {
                     ptr: self.in_layout_of(*ptr, result)?,
                     mask: mask.map(|mask| self.in_layout_of(mask, result)).transpose()?,
-                    other: other
-                        .filter(|_| !common::fault_injected("as.padding"))
-                        .map(|other| self.in_layout_of(other, result))
-                        .transpose()?,
+                    other: other.map(|other| self.in_layout_of(other, result)).transpose()?,
                     token: self.optional_non_tile(*token)?,
                     order: *order,
                     atom: CopyAtom::Vector { vector_bits },

@@ -15,8 +15,6 @@ mod memory;
 mod relayout;
 mod shape;
 
-pub(crate) use relayout::{innermost_dim, neighbours_first};
-
 use crate::access_layouts::Accesses;
 use crate::async_copies::Copies;
 use crate::layout_assignment::AssignedLayouts;

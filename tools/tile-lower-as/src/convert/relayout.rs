@@ -3,6 +3,7 @@
 
 use super::Converter;
 use crate::layout_assignment::cat_result;
+use crate::layout_transforms::{innermost_dim, neighbours_first};
 use crate::operands::{self, OperandStep, StepKind};
 use crate::{slices, smem_swizzles};
 use base::{Loc, Value};
@@ -124,7 +125,7 @@ impl Converter<'_> {
         let (from, half_to) = (of_half(&from), of_half(to));
         let i32 = Type::Scalar(Elem::Scalar(Scalar::I32));
         let parts = [0, 1].map(|half_index| {
-            let index_along = |along: usize| if along == dim && !common::fault_injected("as.halves") { half_index } else { 0 };
+            let index_along = |along: usize| if along == dim { half_index } else { 0 };
             let index = |along| self.emit_one(Core::Constant { value: Dense::Splat(index_along(along)) }, i32.clone(), loc);
             let indices = (0..folded.len()).map(index).collect();
             let ty = self.tile_type(elem, &half, from.clone());
@@ -189,19 +190,4 @@ fn is_in_one_basis(bit: u32, from: &Layout, to: &Layout) -> bool {
         let all = layout.register.iter().chain(&layout.lane).chain(&layout.warp);
         all.filter(|basis| **basis & bit != 0).count() == 1
     })
-}
-
-/// The layout with its registers reordered: elements that are contiguous along `dim` come first, so that vectors can access them.
-pub(crate) fn neighbours_first(layout: &Layout, shape: &[u32], dim: usize) -> Layout {
-    let contiguous: Vec<u32> =
-        Strides::for_shape(shape).dim_bits(dim).map(|bit| 1 << bit).take_while(|basis| layout.register.contains(basis)).collect();
-    let others = layout.register.iter().filter(|basis| !contiguous.contains(basis));
-    Layout { register: contiguous.iter().chain(others).copied().collect(), ..layout.clone() }
-}
-
-/// The dimension along which a layout has contiguous elements.
-pub(crate) fn innermost_dim(layout: &Layout, shape: &[u32]) -> usize {
-    let strides = Strides::for_shape(shape);
-    let basis = layout.register.first().or(layout.lane.first()).copied().unwrap_or(1);
-    (0..shape.len()).find(|dim| strides.mask(*dim) & basis != 0).unwrap_or(shape.len() - 1)
 }

@@ -29,7 +29,6 @@ impl Converter<'_> {
         let new = match core {
             Core::Cat { lhs, rhs, dim } => {
                 let operand = cat_operand(&assigned_layout, &shape, *dim as usize);
-                let [lhs, rhs] = if common::fault_injected("as.cat") { [rhs, lhs] } else { [lhs, rhs] };
                 let [lhs, rhs] = [self.tile_in_layout(*lhs, &operand)?, self.tile_in_layout(*rhs, &operand)?];
                 self.emit_one(Core::Cat { lhs, rhs, dim: *dim }, ty, loc)
             }
@@ -63,9 +62,7 @@ impl Converter<'_> {
                 let slice_layout = self.assigned_layouts.or_default(self.from, *x);
                 let index = self.slice_index(indices, &shape, &slice, &slice_layout, loc)?;
                 let x = self.tile_in_layout(*x, &slice_layout)?;
-                if !common::fault_injected("as.insert") {
-                    self.emit(Op::SharedScatter { x, buffer, stage: None, index }, [], loc);
-                }
+                self.emit(Op::SharedScatter { x, buffer, stage: None, index }, [], loc);
                 self.shared_load(buffer, ty, &assigned_layout, loc)
             }
             _ => unreachable!("the caller passes slices only"),
@@ -109,8 +106,7 @@ impl Converter<'_> {
             let dim_stride = self.integer_constant(1 << shift, ty.clone(), loc);
             let element_offset =
                 self.integer_op(Binary::MulI { overflow: Overflow::None }, coordinate, dim_stride, ty.clone(), loc);
-            let slice_stride = if common::fault_injected("as.slice") { 1 } else { u64::from(slice[dim]) };
-            let slice_stride = self.integer_constant(slice_stride << shift, Type::Scalar(I32), loc);
+            let slice_stride = self.integer_constant(u64::from(slice[dim]) << shift, Type::Scalar(I32), loc);
             let index = self.non_tile(*index)?;
             let slice_offset =
                 self.integer_op(Binary::MulI { overflow: Overflow::None }, index, slice_stride, Type::Scalar(I32), loc);

@@ -97,7 +97,7 @@ impl<'c> Emitter<'c, '_> {
         let quotient = ir.div(x, y, is_signed);
         let round_up = match rounding {
             Rounding::NegativeInf => false,
-            Rounding::PositiveInf => !common::fault_injected("ptx.quotient"),
+            Rounding::PositiveInf => true,
             _ => return quotient,
         };
         let ty = x.get_type();
@@ -118,7 +118,7 @@ impl<'c> Emitter<'c, '_> {
         let max_count = ty.const_int(bit_width - 1, false);
         let is_too_large = ir.icmp(IntPredicate::UGT, count, max_count);
         let clamped_count = ir.select(is_too_large, max_count.into(), count.into()).into_int_value();
-        if right == Some(Signedness::Signed) && !common::fault_injected("ptx.shift") {
+        if right == Some(Signedness::Signed) {
             return ir.shr(x, clamped_count, true);
         }
         // The back end fuses the shift and the select into one instruction with a 32-bit count, which would lose the upper bits of
@@ -217,7 +217,7 @@ impl<'c> Emitter<'c, '_> {
             let args = [a.into(), b.into()];
             return Ok(self.ir.asm(Some(self.ir.f32().into()), &text, "=f,f,f", &args, false).expect("it has a result"));
         }
-        let intrinsic = format!("llvm.{name}{}", if propagate_nan && !common::fault_injected("ptx.nan") { "imum" } else { "num" });
+        let intrinsic = format!("llvm.{name}{}", if propagate_nan { "imum" } else { "num" });
         Ok(self.ir.intrinsic_value(&intrinsic, &[a.get_type().into()], &[a.into(), b.into()]))
     }
 
@@ -241,7 +241,7 @@ impl<'c> Emitter<'c, '_> {
                     e.ir.fcmp(predicate, a.into_float_value(), b.into_float_value()).into()
                 }
                 Compare::Int { predicate, signedness } => {
-                    let is_signed = signedness == Signedness::Signed && !common::fault_injected("ptx.compare");
+                    let is_signed = signedness == Signedness::Signed;
                     let predicate = int_predicate(predicate, is_signed);
                     e.ir.icmp(predicate, a.into_int_value(), b.into_int_value()).into()
                 }
@@ -252,9 +252,8 @@ impl<'c> Emitter<'c, '_> {
 
     /// Emits a selection, register by register.
     pub(super) fn emit_select(&mut self, cond: Value, yes: Value, no: Value, result: Value) {
-        let selected = self.map_registers([cond, yes, no], result, |e, [cond, yes, no]| {
-            Ok(e.ir.select(cond.into_int_value(), if common::fault_injected("ptx.select") { no } else { yes }, no))
-        });
+        let selected =
+            self.map_registers([cond, yes, no], result, |e, [cond, yes, no]| Ok(e.ir.select(cond.into_int_value(), yes, no)));
         selected.expect("selection exists for every type");
     }
 }

@@ -228,7 +228,6 @@ impl<'c> Emitter<'c, '_> {
         let (mut start, join) = (self.block_with_phis(&args, "body"), self.block_with_phis(results, "join"));
         let mut next = self.block_with_phis(&args[1..], "next");
         let less = match unsigned {
-            _ if common::fault_injected("ptx.last") => IntPredicate::SLE,
             true => IntPredicate::ULT,
             false => IntPredicate::SLT,
         };

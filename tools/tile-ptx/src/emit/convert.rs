@@ -148,8 +148,7 @@ impl<'c> Emitter<'c, '_> {
     /// suffice. Reason: for LLVM's conversion, ptxas would first extract each half into a register.
     fn widen_bf16_pair(&self, word: IntValue<'c>) -> Vec<Val<'c>> {
         let ir = self.ir;
-        let upper_mask = if common::fault_injected("ptx.widen") { 0xffff } else { 0xffff_0000 };
-        let f32_bits = [ir.shl(word, ir.const32(16)), ir.and(word, ir.const32(upper_mask))];
+        let f32_bits = [ir.shl(word, ir.const32(16)), ir.and(word, ir.const32(0xffff_0000))];
         f32_bits.map(|half| ir.bitcast(half, ir.f32())).to_vec()
     }
 

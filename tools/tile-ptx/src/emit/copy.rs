@@ -118,7 +118,6 @@ impl<'c> Emitter<'c, '_> {
         let all_bytes = ir.const32(bytes);
         let bytes_to_copy = match split_elem_bytes {
             None => all_bytes,
-            Some(_) if common::fault_injected("ptx.cut") => all_bytes,
             Some(elem_bytes) => {
                 let max_elements = index_type.const_int(u64::from(bytes / elem_bytes), false);
                 let remaining_elements = ir.sub(dim.size, coordinate);
@@ -145,13 +144,7 @@ impl<'c> Emitter<'c, '_> {
     }
     /// Emits the wait until at most `pending` groups of copies are in flight.
     pub(super) fn copy_wait(&self, pending: u32) {
-        self.ir.asm(
-            None,
-            &format!("cp.async.wait_group {};", pending + u32::from(common::fault_injected("ptx.wait"))),
-            "",
-            &[],
-            true,
-        );
+        self.ir.asm(None, &format!("cp.async.wait_group {pending};"), "", &[], true);
     }
 }
 

@@ -43,12 +43,11 @@ impl<'c> Emitter<'c, '_> {
     /// Whether only the leading CTA of a pair executes the pipeline ops in the body of a warp role.
     pub(super) fn runs_in_leading_cta(&self, body: Region) -> bool {
         let attrs = &self.function.attrs;
-        let is_in_leading_cta = |op: &Op| match op {
-            Op::PipelineAcquire { pipeline, .. } | Op::PipelineCommit { pipeline, .. } => {
-                attrs.pipelines[*pipeline].fill == Fill::Mma
-            }
-            Op::PipelineWait { pipeline, .. } | Op::PipelineRelease { pipeline, .. } => attrs.pipelines[*pipeline].drains_alone(),
-            _ => true,
+        let is_in_leading_cta = |op: &Op| {
+            op.pipeline_step().is_none_or(|step| {
+                let info = &attrs.pipelines[step.pipeline];
+                if step.is_of_producer() { info.fill == Fill::Mma } else { info.drains_alone() }
+            })
         };
         self.is_cta_pair()
             && self.function.body.walk(body).into_iter().all(|op| is_in_leading_cta(&self.function.body.ops[op].kind))
@@ -58,9 +57,6 @@ impl<'c> Emitter<'c, '_> {
     /// arrive at the full barriers of the leading CTA.
     pub(super) fn address_in_leading_cta(&self, base: IntValue<'c>) -> IntValue<'c> {
         let ir = self.ir;
-        if common::fault_injected("ptx.leader") {
-            return base;
-        }
         let leading_address = ir.asm(Some(ir.i32().into()), "mapa.shared::cluster.u32 $0, $1, 0;", "=r,r", &[base.into()], false);
         leading_address.expect("the assembly returns a value").into_int_value()
     }
@@ -71,8 +67,7 @@ impl<'c> Emitter<'c, '_> {
         let to_all = self.function.attrs.is_of_cta_pair(info) || info.multicast.is_some();
         let cta_group = self.cta_group();
         let commit = format!("tcgen05.commit.cta_group::{cta_group}.mbarrier::arrive::one.shared::cluster");
-        let only_in_this_cta = common::fault_injected("ptx.commit") && self.is_cta_pair();
-        let (text, letters, args): (String, &str, Vec<Val<'c>>) = match to_all && !only_in_this_cta {
+        let (text, letters, args): (String, &str, Vec<Val<'c>>) = match to_all {
             true => (format!("{commit}.multicast::cluster.b64 [$0+{offset}], $1;"), "r,h", vec![address.into(), self.all_ctas()]),
             false => (format!("{commit}.b64 [$0+{offset}];"), "r", vec![address.into()]),
         };

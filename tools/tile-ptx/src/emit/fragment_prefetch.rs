@@ -74,8 +74,7 @@ impl<'c> Emitter<'c, '_> {
         for (arg, registers) in iterations.args.iter().zip(args).filter(|(_, registers)| !registers.is_empty()) {
             self.set_registers(*arg, registers.clone());
         }
-        let waits = if common::fault_injected("ptx.early") { Vec::new() } else { iterations.plan.waits.clone() };
-        for wait in waits {
+        for wait in iterations.plan.waits.clone() {
             self.emit_op(wait)?;
         }
         let reads = iterations.plan.loads.map(|load| self.read_per_k_step(load));

@@ -68,10 +68,6 @@ impl<'c> Emitter<'c, '_> {
     /// Returns a read of a tile by `ldmatrix` that has not loaded anything yet.
     fn new_matrix_read(&self, result: Value, buffer: Buffer, kind: MatrixKind) -> MatrixRead<'c> {
         let rows = self.matrix_rows(result, buffer, kind);
-        let kind = match kind {
-            MatrixKind::Halfwords { trans } => MatrixKind::Halfwords { trans: trans != common::fault_injected("ptx.matrix") },
-            MatrixKind::Bytes => kind,
-        };
         MatrixRead { rows, kind, loaded_words: BTreeMap::new() }
     }
 

@@ -125,8 +125,7 @@ impl<'c> Emitter<'c, '_> {
         let ty = ir.memory_type(elem);
         (0..layout.registers())
             .map(|register| {
-                let register_part =
-                    if common::fault_injected("ptx.table") { 0 } else { xor_of_bases(&layout.register, register as u32) };
+                let register_part = xor_of_bases(&layout.register, register as u32);
                 let element = ir.xor(thread_part, ir.const32(register_part));
                 let element = ir.resize(element, ir.i64(), false);
                 let value = ir.load(ty, ir.element_ptr(ty, table.as_pointer_value(), element), elem_bytes as u32);

@@ -233,7 +233,6 @@ impl<'c> Emitter<'c, '_> {
             }
             for AtomPlace { first_accumulator: first, batch, m, n, fragment_starts: [a_start, b_start] } in atoms {
                 let a = self.fragment_words(lhs, a_start, atom.elements_per_lane(Operand::A) as usize);
-                let b_start = if common::fault_injected("ptx.fragment") { 0 } else { b_start };
                 let b = self.fragment_words(rhs, b_start, atom.elements_per_lane(Operand::B) as usize);
                 let scales = scales.map(|scales| self.atom_scales(atom, scales, [batch, m, n, k]));
                 let mut accumulators = registers[first..first + accumulator_count].to_vec();

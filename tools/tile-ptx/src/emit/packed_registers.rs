@@ -48,7 +48,7 @@ impl<'c> Emitter<'c, '_> {
             let args: Vec<Val<'c>> =
                 operands.iter().map(|operand| self.ir.pack(&self.registers_of(*operand)[first..first + 2])).collect();
             let pair = self.ir.unpack(self.packed_arithmetic(packed, &args), 2);
-            registers.extend(if common::fault_injected("ptx.pairs") { vec![pair[1], pair[0]] } else { pair });
+            registers.extend(pair);
         }
         self.set_registers(result, registers);
     }

@@ -121,17 +121,12 @@ impl<'c> Emitter<'c, '_> {
         }
         for bit in reduced_lane_bits.iter().filter(|_| warp_instruction.is_none()) {
             for row in &mut rows {
-                let other_lane_values: Vec<Val<'c>> = row
-                    .iter()
-                    .zip(&elems)
-                    .map(|(value, elem)| {
-                        self.value_of_xor_lane(*value, *elem, if common::fault_injected("ptx.lanes") { 1 } else { 1 << bit })
-                    })
-                    .collect();
+                let other_lane_values: Vec<Val<'c>> =
+                    row.iter().zip(&elems).map(|(value, elem)| self.value_of_xor_lane(*value, *elem, 1 << bit)).collect();
                 *row = self.combine(body, row, &other_lane_values)?;
             }
         }
-        if !self.is_commutative(body) && !common::fault_injected("ptx.sides") {
+        if !self.is_commutative(body) {
             let group_mask = reduced_lane_bits.iter().fold(0, |mask, bit| mask | 1 << bit);
             for (value, elem) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&elems)) {
                 *value = self.value_of_first_lane(*value, *elem, group_mask);
@@ -236,13 +231,8 @@ impl<'c> Emitter<'c, '_> {
                 let before_lane = self.scan_lanes(body, &elems, total, first as u32, lane_bits.len() as u32, reverse)?;
                 for prefix in &mut prefixes {
                     let combined = self.combine(body, &before_lane.values, prefix)?;
-                    let select_combined = |(combined, own): (Val<'c>, &Val<'c>)| {
-                        if common::fault_injected("ptx.first") {
-                            combined
-                        } else {
-                            self.ir.select(before_lane.has_earlier_lane, combined, *own)
-                        }
-                    };
+                    let select_combined =
+                        |(combined, own): (Val<'c>, &Val<'c>)| self.ir.select(before_lane.has_earlier_lane, combined, *own);
                     *prefix = combined.into_iter().zip(&*prefix).map(select_combined).collect();
                 }
             }
@@ -281,7 +271,7 @@ impl<'c> Emitter<'c, '_> {
         };
         let at_least = |distance: u32| ir.icmp(IntPredicate::UGE, lane_position, ir.const32(distance));
         for step in 0..bit_count {
-            let earlier_totals = shuffle_values(self, &totals, if common::fault_injected("ptx.reach") { 1 } else { 1 << step });
+            let earlier_totals = shuffle_values(self, &totals, 1 << step);
             let combined = self.combine(body, &earlier_totals, &totals)?;
             let has_earlier_lane = at_least(1 << step);
             totals = combined.into_iter().zip(&totals).map(|(combined, own)| ir.select(has_earlier_lane, combined, *own)).collect();

@@ -44,9 +44,8 @@ impl<'c> Emitter<'c, '_> {
             .enumerate()
             .filter(|(register, _)| needed_registers.as_ref().is_none_or(|needed| needed.contains(register)));
         for (register, (source, source_lane)) in needed_sources {
-            let source_lane = if common::fault_injected("ptx.lane") { 0 } else { *source_lane };
             registers[register] =
-                self.lane_value(operand_registers[*source], elem, self.ir.xor(lane, self.ir.const32(source_lane)));
+                self.lane_value(operand_registers[*source], elem, self.ir.xor(lane, self.ir.const32(*source_lane)));
         }
         self.set_registers(result, registers);
         Ok(())
@@ -71,7 +70,7 @@ impl<'c> Emitter<'c, '_> {
         let upper_bit = Strides::for_shape(self.ty(result).shape()).dim_bits(dim as usize).end - 1;
         let bit = layout.register.iter().position(|basis| *basis == 1 << upper_bit).ok_or_else(|| self.unsupported(op))?;
         let register_of_half = |register: usize| register & ((1 << bit) - 1) | register >> (bit + 1) << bit;
-        let from = |register: usize| if (register >> bit & 1 == 1) != common::fault_injected("ptx.cat") { rhs } else { lhs };
+        let from = |register: usize| if register >> bit & 1 == 1 { rhs } else { lhs };
         let registers =
             (0..layout.registers()).map(|register| self.registers_of(from(register))[register_of_half(register)]).collect();
         self.set_registers(result, registers);
@@ -94,7 +93,7 @@ impl<'c> Emitter<'c, '_> {
         let slice = Slice::of(self, [tile, slice_value], indices)?;
         let (from, to) = (self.layout(tile), self.layout(slice_value));
         let tile_registers = to.renaming(&from, |element| slice.element_in_tile(element))?;
-        let first_register = if common::fault_injected("ptx.slice") { 0 } else { solve(&from.register, slice.first_element)? };
+        let first_register = solve(&from.register, slice.first_element)?;
         Some(tile_registers.into_iter().map(|register| register ^ first_register).collect())
     }
 

@@ -43,7 +43,7 @@ impl<'c> Emitter<'c, '_> {
         let (elem, layout) = (self.elem(x), self.layout(x));
         let width = 1usize << vector_bits;
         let thread_offset = self.shared_thread_offset(&layout, buffer);
-        let is_representative = self.is_representative(&layout).filter(|_| !common::fault_injected("ptx.broadcast"));
+        let is_representative = self.is_representative(&layout);
         self.emit_guarded(is_representative, &[], |e| {
             for first in (0..layout.registers()).step_by(width) {
                 let values: Vec<Val<'c>> =
@@ -127,7 +127,7 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn register_offset_parts(&self, layout: &Layout, buffer: Buffer, register: usize) -> (u32, u32) {
         let register_offset = self.offset_in(buffer, xor_of_bases(&layout.register, register as u32));
         let thread_bits = layout.lane.iter().chain(&layout.warp).fold(0, |bits, basis| bits | self.offset_in(buffer, *basis));
-        (register_offset & thread_bits, if common::fault_injected("ptx.offset") { 0 } else { register_offset & !thread_bits })
+        (register_offset & thread_bits, register_offset & !thread_bits)
     }
 
     /// The address in the current stage of a buffer at an offset in elements.
@@ -145,10 +145,7 @@ impl<'c> Emitter<'c, '_> {
     /// The offset of the current stage from the start of the buffer, in bytes. `None` if the op has no stage for the buffer.
     pub(super) fn stage_bytes(&self, buffer: Buffer) -> Option<IntValue<'c>> {
         let bytes = self.function.attrs.program.buffers[buffer].bytes();
-        self.current_stages
-            .get(&buffer)
-            .filter(|_| !common::fault_injected("ptx.stage"))
-            .map(|stage| self.ir.mul(*stage, self.ir.const32(bytes)))
+        self.current_stages.get(&buffer).map(|stage| self.ir.mul(*stage, self.ir.const32(bytes)))
     }
 
     /// The 32-bit address of shared memory, plus the offset of the buffer's current stage. The caller adds the placement of the

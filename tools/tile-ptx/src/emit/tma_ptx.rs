@@ -199,7 +199,6 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let copies_per_cta = tile.tma_tile_starts.len() / ctas as usize;
         let rank = self.cluster_rank();
-        let rank = if common::fault_injected("ptx.part") { ir.const32(0) } else { rank };
         tile.start = ir.add(tile.start, ir.mul(rank, ir.const32(copies_per_cta as u32 * tile.bytes_per_copy)));
         // The copies advance along one dimension, and then along the next. Each bit of the rank therefore moves the origin along
         // one dimension only.
@@ -229,7 +228,6 @@ impl<'c> Emitter<'c, '_> {
     fn tma_coordinates(&self, tile: &TmaCopy<'c>) -> Vec<Vec<Val<'c>>> {
         let ir = self.ir;
         let coordinate = |(tma_tile_start, origin): (&u32, &IntValue<'c>)| {
-            let tma_tile_start = if common::fault_injected("ptx.tma_tile") { &0 } else { tma_tile_start };
             let coordinate = self.clamp_to_outside(ir.add(*origin, ir.const64(u64::from(*tma_tile_start))));
             Val::from(ir.resize(coordinate, ir.i32(), false))
         };

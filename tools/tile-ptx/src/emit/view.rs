@@ -145,7 +145,7 @@ impl<'c> Emitter<'c, '_> {
     fn reduce_window(&self, op: OpId, window: &Window<'c>, tile: Value, order: Order, mode: AtomicMode) -> Result<()> {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let atomic = self.atomic_name(op, elem, Some(mode))?;
-        let is_representative = self.is_representative(&layout).filter(|_| !common::fault_injected("ptx.once"));
+        let is_representative = self.is_representative(&layout);
         self.emit_window_access(window, |e, window| {
             for register in 0..layout.registers() {
                 let (ptr, inside) = e.element_place(window, &layout, register);
@@ -198,8 +198,7 @@ impl<'c> Emitter<'c, '_> {
         for dim in window.dims.iter().filter(|dim| dim.checked) {
             let origin = dim.origin?;
             let ty = origin.get_type();
-            let tile_extent = if common::fault_injected("ptx.whole") { 1 } else { dim.extent };
-            let last_origin = ir.sub(dim.size, ty.const_int(u64::from(tile_extent), false));
+            let last_origin = ir.sub(dim.size, ty.const_int(u64::from(dim.extent), false));
             is_inside = self.conjunction(is_inside, Some(ir.icmp(IntPredicate::SGE, origin, ty.const_zero())));
             is_inside = self.conjunction(is_inside, Some(ir.icmp(IntPredicate::SLE, origin, last_origin)));
         }
@@ -235,7 +234,7 @@ impl<'c> Emitter<'c, '_> {
                 continue;
             }
             let index = ir.resize(self.scalar_value(index[t]).into_int_value(), index_type, true);
-            let step = if common::fault_injected("ptx.step") { ty.tile[t] } else { ty.kind.step(&ty.tile, t) };
+            let step = ty.kind.step(&ty.tile, t);
             let origin = ir.mul(index, index_type.const_int(u64::from(step), false));
             let coordinate = ir.add(origin, ir.resize(thread_coordinates[t], index_type, false));
             offset = ir.add(offset, ir.mul(ir.resize(coordinate, ir.i64(), true), stride));
@@ -256,9 +255,7 @@ impl<'c> Emitter<'c, '_> {
             Diagnostic::invalid("PX006", "the indices of a gathered tile are not in the threads that need them".to_string())
                 .at_loc(&self.envelope.debug, self.function.body.ops[op].loc)
         })?;
-        let row = |register: usize| {
-            self.registers_of(index)[if common::fault_injected("ptx.rows") { 0 } else { register }].into_int_value()
-        };
+        let row = |register: usize| self.registers_of(index)[register].into_int_value();
         Ok(index_registers.into_iter().map(row).collect())
     }
 
@@ -279,8 +276,7 @@ impl<'c> Emitter<'c, '_> {
                 Some(rows) => rows[register],
                 None => ir.add(dim.coordinate, dim.coordinate.get_type().const_int(u64::from(register_coordinate(t)), false)),
             };
-            let predicate = if common::fault_injected("ptx.bound") { IntPredicate::ULE } else { IntPredicate::ULT };
-            is_inside = self.conjunction(is_inside, Some(ir.icmp(predicate, coordinate, dim.size)));
+            is_inside = self.conjunction(is_inside, Some(ir.icmp(IntPredicate::ULT, coordinate, dim.size)));
         }
         let (base, offset) = self.base_and_offset(window, layout, register);
         (offset.map_or(base, |offset| self.element_address(window.elem, base, offset)), is_inside)
@@ -341,7 +337,6 @@ impl<'c> Emitter<'c, '_> {
             Some(Padding::NegZero) => encode(-0.0),
             Some(Padding::Nan) => encode(f64::NAN),
             Some(Padding::PosInf) => encode(f64::INFINITY),
-            Some(Padding::NegInf) if common::fault_injected("ptx.padding") => encode(f64::INFINITY),
             Some(Padding::NegInf) => encode(f64::NEG_INFINITY),
         };
         self.ir.constant(elem, bits)

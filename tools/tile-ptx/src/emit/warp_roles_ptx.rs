@@ -83,14 +83,17 @@ impl<'c> Emitter<'c, '_> {
     pub(super) fn is_of_first_thread(&self, body: Region) -> bool {
         let pipelines = &self.function.attrs.pipelines;
         let is_uniform = |ty: &Type| !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1;
-        let needs_one_thread = |kind: &Op| match kind {
+        let needs_one_thread = |kind: &Op| {
+            if let Some(step) = kind.pipeline_step() {
+                let info = &pipelines[step.pipeline];
+                return if step.is_of_producer() { info.fills_alone() } else { info.drains_alone() };
+            }
             // A shuffle needs all lanes.
-            Op::Core(tileas::Op::ConvertLayout { route: Route::Shuffle, .. }) => false,
-            Op::PipelineAcquire { pipeline, .. } | Op::PipelineCommit { pipeline, .. } => pipelines[*pipeline].fills_alone(),
-            Op::PipelineWait { pipeline, .. } | Op::PipelineRelease { pipeline, .. } => pipelines[*pipeline].drains_alone(),
-            Op::Core(tileas::Op::TmaLoad { .. } | tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }) => true,
-            _ if kind.is_pure() => kind.operands().into_iter().all(|value| is_uniform(self.ty(value))),
-            _ => matches!(kind.effects().core_effect, Effect::Branches | Effect::Leaves),
+            let is_shuffle = matches!(kind, Op::Core(tileas::Op::ConvertLayout { route: Route::Shuffle, .. }));
+            let has_uniform_operands = || kind.operands().into_iter().all(|value| is_uniform(self.ty(value)));
+            matches!(kind, Op::Core(tileas::Op::TmaLoad { .. } | tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }))
+                || kind.is_pure() && !is_shuffle && has_uniform_operands()
+                || matches!(kind.effects().core_effect, Effect::Branches | Effect::Leaves)
         };
         // A load of one element gives the same value in every thread.
         let loads_uniform_value = |node: &OpNode<Op>| {
@@ -158,7 +161,7 @@ impl<'c> Emitter<'c, '_> {
         ir.builder.position_at_end(end);
         self.tmem_fence(true);
         // The threads of a warp may arrive from different places, so the barrier is not `.aligned`.
-        match self.cooperating_ctas() > 1 && !common::fault_injected("ptx.end") {
+        match self.cooperating_ctas() > 1 {
             true => self.cluster_barrier(""),
             false => _ = ir.call_intrinsic("llvm.nvvm.barrier.cta.sync.all", &[], &[ir.const32(0).into()]),
         }
@@ -278,8 +281,6 @@ impl<'c> Emitter<'c, '_> {
             (Side::Full, Fill::Tma) => {
                 let bytes: u32 = info.buffers.iter().map(|buffer| self.function.attrs.program.buffers[*buffer].bytes()).sum();
                 let bytes = if of_cta_pair { bytes * self.cta_group() } else { bytes };
-                let involves_other_ctas = info.multicast.is_some() || of_cta_pair;
-                let bytes = if involves_other_ctas && common::fault_injected("ptx.bytes") { bytes / 2 } else { bytes };
                 let text = |first: usize| format!("mbarrier.arrive.expect_tx.shared.b64 _, [${first}+{offset}], {bytes};");
                 let stage = stage.map(|stage| self.scalar_value(stage).into_int_value());
                 let is_leading_cta = if of_cta_pair { self.is_leading_cta() } else { None };

@@ -87,7 +87,6 @@ impl<'c> Emitter<'c, '_> {
                     ),
                 };
                 let accumulates = step > 0 || zero_init.is_none();
-                let step = if common::fault_injected("ptx.descriptor") { 0 } else { step };
                 sequence.append_mma(
                     [first / elements_per_word, accumulators_per_instruction / elements_per_word],
                     left_operand,

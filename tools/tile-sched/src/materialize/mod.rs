@@ -20,9 +20,10 @@
 //! Inner loops are rewritten first, so that the rewritten inner loop is part of an iteration of the outer loop.
 
 use crate::buffer_accesses::{SchedulingAccess, buffer_accesses};
-use crate::graph::{address_slice, for_body, for_loops};
+use crate::for_loops::{for_body, for_loops};
+use crate::graph::address_slice;
 use crate::tma_pipelines::{self, CopyGroup, TmaCopy};
-use crate::{tmem_pipelines, wgmma_in_flight};
+use crate::{tmem_mma_buffers, wgmma_in_flight};
 use base::ir::{Op as OpId, Operation};
 use base::{Body, Loc, Region, Value};
 use core_dialect::core_ops::Core;
@@ -185,7 +186,7 @@ impl PipelinePlan {
         // With TMA, only one thread tests whether there is a copy to issue. This costs less than emitting the code twice.
         let emitted_once = !tma_copies.is_empty() || mma_sync_instructions(function, for_op) > MAX_MMAS_OF_REPEATED_BODY;
         let first_mma =
-            |buffer| order.iter().copied().find(|op| tmem_pipelines::mma_operands(&body.ops[*op].kind).contains(&Some(buffer)));
+            |buffer| order.iter().copied().find(|op| tmem_mma_buffers::mma_operands(&body.ops[*op].kind).contains(&Some(buffer)));
         let reads = |op: &OpId, copy: &Copy| {
             *op != copy.op && buffer_accesses(&body.ops[*op].kind).iter().any(|access| access.buffer() == copy.buffer)
         };
@@ -230,7 +231,7 @@ impl PipelinePlan {
     /// Relies on the constant group count.
     fn pending_groups(&self, copy: usize, issued: usize) -> u32 {
         let groups = self.copies[copy].prefetch_distance as usize * self.copies.len() + issued;
-        (groups - copy - 1) as u32 + u32::from(common::fault_injected("sched.wait"))
+        (groups - copy - 1) as u32
     }
 }
 
@@ -365,7 +366,6 @@ impl LoopRewriter<'_> {
             let has_next = self.emit_core(has_next, scalar_type(Scalar::I1));
             exists = self.emit_binary(Binary::And, exists, has_next, &scalar_type(Scalar::I1));
             let next = self.add(current, frame.step, &frame.index.clone());
-            let next = if common::fault_injected("sched.prologue") { current } else { next };
             iterations.push((next, exists));
             let total_distance = distance.map_or(frame.step, |before| self.add(before, frame.step, &frame.index.clone()));
             frame.distances.insert(prefetch_distance, total_distance);
@@ -514,9 +514,7 @@ impl LoopRewriter<'_> {
                     self.wait_for_copies(&plan.prefetched_copies(), issued, &mut ready);
                 }
                 self.emit_scheduled_copy(frame, part, copy, counter, stage_cursors, map);
-                if !common::fault_injected("sched.commit") {
-                    self.emit_copy_commit();
-                }
+                self.emit_copy_commit();
                 issued += 1;
                 continue;
             }
@@ -580,7 +578,7 @@ impl LoopRewriter<'_> {
     /// the buffers `reads`.
     fn leave_in_flight(&mut self, reads: &[Buffer]) {
         self.set_in_flight();
-        let pending = self.plan.in_flight.len() as u32 + u32::from(common::fault_injected("sched.flight"));
+        let pending = self.plan.in_flight.len() as u32;
         let wait = self.append_op(Op::GroupWait { pending, accumulators: Vec::new() }, []);
         self.pipelined_loops.freed_operands.insert(wait, reads.to_vec());
         self.pipelined_loops.iterations.insert(wait, -1);
@@ -623,11 +621,7 @@ impl LoopRewriter<'_> {
         let stage = (self.depths[&copy.buffer] > 1).then_some(stage_cursor.fill_stage);
         let distance = frame.distances[&copy.prefetch_distance];
         let fetch = |rewriter: &mut Self| {
-            let index = if common::fault_injected("sched.distance") {
-                counter
-            } else {
-                rewriter.add(counter, distance, &frame.index.clone())
-            };
+            let index = rewriter.add(counter, distance, &frame.index.clone());
             rewriter.emit_copy(frame, copy, index, stage, copy.prefetch_distance as i32, map);
         };
         if part == LoopPart::Steady {
@@ -781,8 +775,7 @@ impl LoopRewriter<'_> {
         let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
         let wraps = self.emit_core(Core::Compare { kind, lhs: next, rhs: end }, scalar_type(Scalar::I1));
         let first = self.i32_constant(0);
-        let yes = if common::fault_injected("sched.around") { next } else { first };
-        self.emit_core(Core::Select { cond: wraps, yes, no: next }, scalar_type(Scalar::I32))
+        self.emit_core(Core::Select { cond: wraps, yes: first, no: next }, scalar_type(Scalar::I32))
     }
 }
 

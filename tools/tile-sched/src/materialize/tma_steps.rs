@@ -381,9 +381,6 @@ impl LoopRewriter<'_> {
         if group.copies.iter().any(|(_, buffer)| threads_access(buffer)) {
             self.append_op(Op::AsyncFence {}, []);
         }
-        if common::fault_injected("sched.release") {
-            return;
-        }
         self.append_op(Op::PipelineRelease { pipeline: group.pipeline, stage: (group.depth > 1).then_some(stage) }, []);
     }
 

@@ -30,11 +30,6 @@ pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>, en
     match with_multicast(function, layouts, envelope.target()?) {
         Ok((with_multicast_copies, message)) => {
             *function = with_multicast_copies;
-            if common::fault_injected("sched.multicast") {
-                let ctas = function.attrs.program.cluster.unwrap_or(1);
-                let pipelines = function.attrs.pipelines.values_mut();
-                pipelines.filter(|info| info.multicast.is_some()).for_each(|info| info.empty /= ctas);
-            }
             envelope.log.push(log_entry(function, Outcome::Passed, message));
             Ok(())
         }

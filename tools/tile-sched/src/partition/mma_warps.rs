@@ -4,9 +4,9 @@
 //! attention, threads compute an operand of the last MMA from the accumulator of the first. With one MMA warp, the first MMA of the
 //! next iteration would have to wait for these threads too. The loops may be materialized or not.
 
-use super::Reason;
-use super::compute_warpgroups::ComputeGroups;
-use crate::{tmem_alloc, tmem_pipelines};
+use crate::compute_warpgroups::ComputeGroups;
+use crate::feature_choice::Reason;
+use crate::{tmem_alloc, tmem_mma_buffers};
 use base::Block;
 use base::ir::Op as OpId;
 use sched::{Function, Op};
@@ -73,8 +73,8 @@ impl MmaWarps {
         let in_tensor_memory = |buffer: &Buffer| function.attrs.program.buffers[*buffer].space == Space::Tensor;
         let kinds = function.body.walk(function.region).into_iter().map(|op| &function.body.ops[op].kind);
         let mut second_warp_operands = kinds
-            .filter(|op| tmem_pipelines::is_mma(op) && self.warp_of_mma(op) > 0)
-            .flat_map(tmem_pipelines::mma_operands)
+            .filter(|op| tmem_mma_buffers::is_mma(op) && self.warp_of_mma(op) > 0)
+            .flat_map(tmem_mma_buffers::mma_operands)
             .flatten();
         second_warp_operands.any(|operand| {
             is_placed(operand) && in_tensor_memory(&operand) && tmem_alloc::columns_overlap(function, accumulators, operand)
@@ -107,7 +107,7 @@ impl LoopMmas {
                 continue;
             }
             if let Some(accumulators) = accumulator_of_mma(kind) {
-                let operands = tmem_pipelines::mma_operands(kind).into_iter().flatten().collect();
+                let operands = tmem_mma_buffers::mma_operands(kind).into_iter().flatten().collect();
                 loop_mmas.mmas.push(LoopMma { accumulators, operands, block });
             }
             if let Op::Core(

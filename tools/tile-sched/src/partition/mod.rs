@@ -11,7 +11,6 @@
 //! [`role_slice`] decide, [`role_bodies`] rewrites, and [`role_registers`] distributes the registers among warps.
 //! [`share_pipelines`] runs before everything else.
 
-mod compute_warpgroups;
 mod early_returns;
 mod mma_warps;
 mod op_roles;
@@ -20,65 +19,20 @@ mod role_registers;
 mod role_slice;
 pub(crate) mod share_pipelines;
 
-use crate::{alloc, tma_pipelines, tmem_alloc, tmem_pipelines};
+use crate::compute_warpgroups::ComputeGroups;
+use crate::feature_choice::{FeatureChoice, Overlap, Reason, RoleChoices};
+use crate::smem_extent::ctas_by_smem;
+use crate::{tma_pipelines, tmem_alloc, tmem_mma_buffers};
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::Op;
-use base::{Arena, Envelope, Target};
-pub(crate) use compute_warpgroups::ComputeGroups;
+use base::{Arena, Target};
 use mma_warps::MmaWarps;
-pub(crate) use op_roles::TokenSources;
 use op_roles::{RoleKind, Roles};
 use role_registers::WarpAssignment;
 use role_slice::Slice;
 use sched::{Drain, Function, LoopSchedule, Pipeline, PipelineInfo, ScheduleEntry, WarpRole, WarpRoleInfo};
 use std::collections::BTreeMap;
 use tileas::layout::{Layout, LayoutId};
-
-/// The reason why a function keeps a single role, or a single MMA warp.
-pub(crate) type Reason = String;
-
-/// `Ok` if two warp roles issue the tensor memory MMAs. Otherwise the reason why only one role issues them.
-pub(crate) type Overlap = Result<(), Reason>;
-
-/// Whether an option turns a feature, such as a producer warp, off (`Never`), leaves it to the compiler (`WherePays`), or forces it
-/// where it is possible (`WherePossible`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum FeatureChoice {
-    Never,
-    WherePays,
-    WherePossible,
-}
-
-impl FeatureChoice {
-    /// The value of `--roles`: whether the function may be split into warp roles.
-    pub(crate) fn from_envelope(envelope: &Envelope) -> FeatureChoice {
-        FeatureChoice::from_option(envelope.options.get("roles"))
-    }
-    /// Returns the choice for the value of an option: `on`, `off` or `auto`.
-    fn from_option(word: Option<&str>) -> FeatureChoice {
-        match word {
-            Some("off") => FeatureChoice::Never,
-            Some("on") => FeatureChoice::WherePossible,
-            _ => FeatureChoice::WherePays,
-        }
-    }
-}
-
-/// The options for warp roles.
-#[derive(Clone, Copy)]
-pub(crate) struct RoleChoices {
-    /// `--roles`: whether the function may be split into warp roles.
-    pub(crate) roles: FeatureChoice,
-    /// `--overlap`: whether two roles may issue tensor memory MMAs.
-    pub(crate) overlap: FeatureChoice,
-}
-
-impl RoleChoices {
-    pub(crate) fn from_envelope(envelope: &Envelope) -> RoleChoices {
-        let overlap = FeatureChoice::from_option(envelope.options.get("overlap"));
-        RoleChoices { roles: FeatureChoice::from_envelope(envelope), overlap }
-    }
-}
 
 /// Returns whether the function has TMA copies, which a producer warp could issue.
 pub(crate) fn has_copies(function: &Function) -> bool {
@@ -153,7 +107,7 @@ fn warp_assignment(
     // Without a producer warp, the compute role could issue an alternating copy only after MMAs have read the data of the previous
     // copy. So the function is split if possible, even if too few registers are left.
     let choice = if tma_pipelines::has_alternating_copies(function) { choice.max(FeatureChoice::WherePossible) } else { choice };
-    let ctas = alloc::ctas_by_smem(&function.attrs, target).min(max_resident_ctas(function, target));
+    let ctas = ctas_by_smem(&function.attrs, target).min(max_resident_ctas(function, target));
     role_registers::warp_assignment(function, mma_warps, ctas, target, choice)
 }
 
@@ -187,7 +141,7 @@ fn mma_warp_assignment(
 /// Returns the CTAs per SM for which registers suffice, but at least the author's occupancy hint. With tensor memory MMAs the
 /// accumulators take no registers, so the number of TMEM columns decides.
 pub(crate) fn max_resident_ctas(function: &Function, target: Target) -> u32 {
-    match tmem_pipelines::has_mma(function) {
+    match tmem_mma_buffers::has_mma(function) {
         true => tmem_alloc::ctas_by_tmem(function, target),
         false => role_registers::ctas_by_registers(function, target).max(function.attrs.program.occupancy.unwrap_or(1)),
     }
@@ -197,7 +151,7 @@ pub(crate) fn max_resident_ctas(function: &Function, target: Target) -> u32 {
 pub(crate) fn check_memory(function: &Function) -> Result<(), Reason> {
     let mut reused = tma_pipelines::loops_that_reuse_memory(function);
     // In a nested loop the copies would have to wait in each iteration of the outer loop.
-    if reused.any(|block| tmem_pipelines::has_mma(function) || tma_pipelines::is_nested(function, block)) {
+    if reused.any(|block| tmem_mma_buffers::has_mma(function) || tma_pipelines::is_nested(function, block)) {
         return Err("the buffers that a loop fills share memory with ops before the loop".into());
     }
     Ok(())

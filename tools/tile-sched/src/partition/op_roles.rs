@@ -1,15 +1,16 @@
 //! Assigns ops to warp roles. An op with side effects belongs to one role, chosen by its effect. Every role that needs a pure op
 //! executes it.
 
+use super::early_returns;
 use super::mma_warps::MmaWarps;
 use super::role_slice::Slice;
-use super::{Reason, early_returns};
+use crate::feature_choice::Reason;
 use crate::scalar_index_loads::{is_lookup, is_uniform};
-use crate::{tma_pipelines, tmem_pipelines};
+use crate::token_sources::TokenSources;
+use crate::{tma_pipelines, tmem_mma_buffers};
 use base::Value;
-use base::ir::{Def, Op as OpId, Operation};
-use core_dialect::core_ops::{Core, Effect};
-use core_dialect::region_nesting::RegionNesting;
+use base::ir::{Op as OpId, Operation};
+use core_dialect::core_ops::Effect;
 use sched::{Drain, Fill, Function, Op, Pipeline};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +82,7 @@ impl<'a> Roles<'a> {
         let repeated_loads = |op: &OpId| is_lookup(function, *op) && body.ops[*op].results.iter().all(is_never_overwritten);
         let repeated_loads = ops.iter().copied().filter(repeated_loads).collect();
         let mut mma_roles: BTreeMap<Pipeline, BTreeSet<usize>> = BTreeMap::new();
-        for kind in ops.iter().map(|op| &body.ops[*op].kind).filter(|kind| tmem_pipelines::is_mma(kind)) {
+        for kind in ops.iter().map(|op| &body.ops[*op].kind).filter(|kind| tmem_mma_buffers::is_mma(kind)) {
             for access in kind.effects().buffers {
                 let pipeline = function.attrs.pipeline_of(access.buffer).map(|(pipeline, _)| pipeline);
                 pipeline
@@ -92,7 +93,7 @@ impl<'a> Roles<'a> {
         let mut compute_roles: [BTreeMap<Pipeline, BTreeSet<usize>>; 2] = Default::default();
         for &op in &ops {
             let kind = &body.ops[op].kind;
-            if tmem_pipelines::is_mma(kind)
+            if tmem_mma_buffers::is_mma(kind)
                 || tma_pipelines::buffer_filled_by_tma(kind).is_some()
                 || is_store_from_pipeline(function, kind)
             {
@@ -131,16 +132,27 @@ impl<'a> Roles<'a> {
     /// The roles that own an op. An op without an owner is executed by every role that needs it.
     fn owners(&self, op: OpId) -> Vec<RoleKind> {
         let kind = &self.function.body.ops[op].kind;
-        match kind {
-            Op::PipelineAcquire { pipeline, .. } | Op::PipelineCommit { pipeline, .. } => self.filling_roles(*pipeline),
-            Op::PipelineWait { pipeline, .. } | Op::PipelineRelease { pipeline, .. } => self.draining_roles(*pipeline),
-            _ if tma_pipelines::buffer_filled_by_tma(kind).is_some() => vec![RoleKind::Load],
-            _ if tmem_pipelines::is_mma(kind) => vec![RoleKind::Mma(self.mma_warps.warp_of_mma(kind))],
-            _ if is_store_from_pipeline(self.function, kind) => vec![RoleKind::Store],
-            Op::AsyncFence {} if self.fenced_pipeline_ops.contains_key(&op) => self.owners(self.fenced_pipeline_ops[&op]),
-            _ if kind.is_pure() || self.repeated_loads.contains(&op) => vec![],
-            _ if matches!(kind.effects().core_effect, Effect::Branches | Effect::Leaves) => vec![],
-            _ => self.mma_warps.groups.roles_of_op(op, kind).into_iter().map(RoleKind::Compute).collect(),
+        if let Some(step) = kind.pipeline_step() {
+            return if step.is_of_producer() { self.filling_roles(step.pipeline) } else { self.draining_roles(step.pipeline) };
+        }
+        if tma_pipelines::buffer_filled_by_tma(kind).is_some() {
+            return vec![RoleKind::Load];
+        }
+        if tmem_mma_buffers::is_mma(kind) {
+            return vec![RoleKind::Mma(self.mma_warps.warp_of_mma(kind))];
+        }
+        if is_store_from_pipeline(self.function, kind) {
+            return vec![RoleKind::Store];
+        }
+        if let Some(fenced) = self.fenced_pipeline_ops.get(&op).filter(|_| matches!(kind, Op::AsyncFence {})) {
+            return self.owners(*fenced);
+        }
+        let has_no_owner = kind.is_pure()
+            || self.repeated_loads.contains(&op)
+            || matches!(kind.effects().core_effect, Effect::Branches | Effect::Leaves);
+        match has_no_owner {
+            true => vec![],
+            false => self.mma_warps.groups.roles_of_op(op, kind).into_iter().map(RoleKind::Compute).collect(),
         }
     }
 
@@ -177,8 +189,7 @@ impl<'a> Roles<'a> {
 
     /// The MMA roles whose MMAs access the buffers of a pipeline.
     fn mma_roles(&self, pipeline: Pipeline) -> Vec<RoleKind> {
-        let max_roles = if common::fault_injected("sched.follower") { 1 } else { usize::MAX };
-        self.mma_roles.get(&pipeline).into_iter().flatten().take(max_roles).copied().map(RoleKind::Mma).collect()
+        self.mma_roles.get(&pipeline).into_iter().flatten().copied().map(RoleKind::Mma).collect()
     }
 }
 
@@ -221,89 +232,6 @@ pub(super) fn check(function: &Function) -> Result<(), Reason> {
         }
     }
     Ok(())
-}
-
-/// The accesses that precede some tokens. The analysis follows the tokens back to these accesses.
-pub(crate) struct TokenSources<'a> {
-    function: &'a Function,
-    nesting: RegionNesting,
-    seen: BTreeSet<Value>,
-    /// The accesses that precede the followed tokens.
-    pub(crate) accesses: BTreeSet<OpId>,
-    /// Whether one of these accesses writes, or has a memory scope.
-    has_write_or_scoped_access: bool,
-    /// Whether a followed token comes from an op through which the analysis cannot follow tokens. `accesses` is then incomplete.
-    pub(crate) is_incomplete: bool,
-}
-
-impl<'a> TokenSources<'a> {
-    pub(crate) fn new(function: &'a Function) -> TokenSources<'a> {
-        let nesting = RegionNesting::analyse(&function.body, function.region);
-        TokenSources {
-            function,
-            nesting,
-            seen: BTreeSet::new(),
-            accesses: BTreeSet::new(),
-            has_write_or_scoped_access: false,
-            is_incomplete: false,
-        }
-    }
-
-    /// Returns whether a token orders its users only after loads.
-    pub(crate) fn orders_after_loads_only(function: &'a Function, token: Value) -> bool {
-        let mut sources = TokenSources::new(function);
-        sources.follow(token);
-        !sources.has_write_or_scoped_access && !sources.is_incomplete
-    }
-
-    /// Adds the accesses from which a token derives.
-    pub(crate) fn follow(&mut self, token: Value) {
-        let mut work = vec![token];
-        while let Some(token) = work.pop() {
-            if self.seen.insert(token) {
-                work.extend(self.source_tokens(token));
-            }
-        }
-    }
-
-    /// The tokens from which a token derives.
-    fn source_tokens(&mut self, token: Value) -> Vec<Value> {
-        let body = &self.function.body;
-        let (op, index, is_argument) = match body.values[token].def {
-            Def::Result { op, index } => (Some(op), index as usize, false),
-            Def::Argument { block, index } => (self.nesting.enclosing_op(block), index as usize, true),
-        };
-        let Some(op) = op else { return Vec::new() };
-        let ended_with = |index: usize, exit: fn(&Core) -> bool| {
-            let ends = self.nesting.terminators(op).iter().map(|end| &body.ops[*end].kind);
-            let ends = ends.filter(move |end| end.core().is_some_and(exit));
-            ends.filter_map(|end| end.operands().get(index).copied()).collect::<Vec<_>>()
-        };
-        let is_continue = |core: &Core| matches!(core, Core::Continue { .. });
-        let kind = &body.ops[op].kind;
-        match kind.core() {
-            Some(Core::MakeToken {}) => Vec::new(),
-            Some(Core::JoinTokens { tokens }) => tokens.clone(),
-            Some(core) if core.is_for() || core.is_loop() && is_argument => {
-                let loop_op = core.as_loop().expect("the op is a loop");
-                let index = if is_argument { index.saturating_sub(loop_op.counter_args()) } else { index };
-                loop_op.init.get(index).copied().into_iter().chain(ended_with(index, is_continue)).collect()
-            }
-            Some(core) if core.is_loop() => ended_with(index, |core| matches!(core, Core::Break { .. })),
-            Some(core) if core.is_if() => ended_with(index, |core| matches!(core, Core::Yield { .. })),
-            Some(_) => {
-                self.is_incomplete = true;
-                Vec::new()
-            }
-            None => {
-                let access = kind.effects().global;
-                self.accesses.insert(op);
-                self.has_write_or_scoped_access |=
-                    access.is_none_or(|access| access.access_kind.writes() || access.order.scope.is_some());
-                access.and_then(|access| access.token).into_iter().collect()
-            }
-        }
-    }
 }
 
 /// Checks that a role that does not compute holds no tiles of several elements, and needs no op that another role owns.

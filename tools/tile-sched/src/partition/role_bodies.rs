@@ -6,6 +6,7 @@ use base::{Arena, Region, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::region_edges::destinations_of_terminator;
 use core_dialect::region_nesting::RegionNesting;
+use core_dialect::structured_ops::Terminator;
 use sched::{Function, Op, WarpRole};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::Type;
@@ -126,19 +127,21 @@ impl BodyWriter<'_> {
     fn copy_for_role(&mut self, op: OpId) -> OpId {
         let body = &self.function.body;
         let node = &body.ops[op];
-        match node.kind.core() {
-            Some(core) if core.is_structured() => {
+        let core = node.kind.core();
+        match core.and_then(Core::as_terminator) {
+            None if core.is_some_and(Core::is_structured) => {
+                let core = core.expect("the op is structured");
                 let loop_op = core.as_loop();
                 let carried = loop_op.map(|loop_op| self.slice.needed_indices(loop_op.carried_args(body))).unwrap_or_default();
                 // The results of a `for` are its loop-carried values.
                 let results = if core.is_for() { carried.clone() } else { self.slice.needed_indices(&node.results) };
                 self.copy_control_flow_op(op, &carried, loop_op.map_or(0, |loop_op| loop_op.counter_args()), &results)
             }
-            Some(Core::Yield { .. } | Core::Continue { .. } | Core::Break { .. }) => {
+            Some(Terminator::Yield(_) | Terminator::Continue(_) | Terminator::Break(_)) => {
                 let kept = self.kept_operands(op);
                 self.copy_whole_op(op, |kind| retain_values(kind, &kept))
             }
-            _ => {
+            Some(Terminator::Return) | None => {
                 let warp_role = self.warp_role;
                 let threads = self.function.attrs.warp_roles[warp_role].threads();
                 self.copy_whole_op(op, |kind| use_barrier_of_role(kind, warp_role, threads))

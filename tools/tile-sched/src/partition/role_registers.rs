@@ -5,8 +5,8 @@
 
 use super::mma_warps::MmaWarps;
 use super::op_roles::RoleKind;
-use super::{FeatureChoice, Reason};
-use crate::{tmem_pipelines, wgmma_in_flight};
+use crate::feature_choice::{FeatureChoice, Reason};
+use crate::{tmem_mma_buffers, wgmma_in_flight};
 use base::{Block, Target, Value};
 use core_dialect::core_ops::Core;
 use core_dialect::tile::element_count;
@@ -111,8 +111,8 @@ pub(super) fn warp_assignment(
 
 /// The roles that get one warp each in addition to the compute roles.
 fn helper_roles(function: &Function, mma_warps: &MmaWarps) -> Vec<RoleKind> {
-    let mma_warp_count = if tmem_pipelines::has_mma(function) { mma_warps.warp_count() } else { 0 };
-    let has_store_warp = mma_warp_count > 0 && !tmem_pipelines::tma_store_buffers(function).is_empty();
+    let mma_warp_count = if tmem_mma_buffers::has_mma(function) { mma_warps.warp_count() } else { 0 };
+    let has_store_warp = mma_warp_count > 0 && !tmem_mma_buffers::tma_store_buffers(function).is_empty();
     let mma_roles = (0..mma_warp_count).map(RoleKind::Mma);
     [RoleKind::Load].into_iter().chain(mma_roles).chain(has_store_warp.then_some(RoleKind::Store)).collect()
 }

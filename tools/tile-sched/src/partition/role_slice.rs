@@ -1,8 +1,8 @@
 //! Computes the slice of a function that a warp role executes: its own ops, the control flow around them, and everything they
 //! depend on.
 
-use super::Reason;
 use super::op_roles::{RoleKind, Roles};
+use crate::feature_choice::Reason;
 use base::Value;
 use base::ir::{Def, Op as OpId, Operation};
 use core_dialect::core_ops::Core;

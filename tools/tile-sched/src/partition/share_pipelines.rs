@@ -7,15 +7,14 @@
 //! Reason: if two loops have different pipelines and their buffers share memory, no mbarrier signals the producer warp that the
 //! memory is free. Within one pipeline, the mbarriers give this signal.
 
-use super::FeatureChoice;
 use crate::buffer_accesses::buffer_accesses;
-use crate::graph::for_body;
+use crate::feature_choice::FeatureChoice;
+use crate::for_loops::for_body;
 use crate::pipelining_options::pipelines_loops;
-use crate::{tma_pipelines, tmem_pipelines};
+use crate::{tma_pipelines, tmem_mma_buffers};
 use base::File;
 use base::diag::Result;
 use base::ir::Op as OpId;
-use core_dialect::core_ops::Core;
 use sched::{Function, Module, Op};
 use std::collections::BTreeMap;
 use tileas::{Buffer, BufferInfo, MmaOperand};
@@ -61,36 +60,19 @@ fn share_buffers_of_loops(function: &mut Function) {
 
 /// Returns whether loops of a function share multi-stage buffers.
 pub(crate) fn are_shared(function: &Function) -> bool {
-    function.attrs.program.buffers.ids().any(|buffer| loops_that_fill(function, buffer).len() > 1)
-}
-
-/// The top-level loops whose TMA copies fill a buffer.
-pub(crate) fn loops_that_fill(function: &Function, buffer: Buffer) -> Vec<OpId> {
-    let loops = function.body.blocks[function.entry()].ops.iter().copied().filter(|op| is_loop(function, *op));
-    loops.filter(|op| tma_copies(function, *op).iter().any(|(_, other)| *other == buffer)).collect()
-}
-
-fn is_loop(function: &Function, op: OpId) -> bool {
-    function.body.ops[op].kind.core().is_some_and(Core::is_for)
-}
-
-/// The TMA copies of a loop's body, and the buffers that they fill.
-fn tma_copies(function: &Function, for_op: OpId) -> Vec<(OpId, Buffer)> {
-    let body = &function.body;
-    let ops = &body.blocks[body.block_of(for_body(function, for_op))].ops;
-    ops.iter().filter_map(|op| Some((*op, tma_pipelines::buffer_filled_by_tma(&body.ops[*op].kind)?))).collect()
+    function.attrs.program.buffers.ids().any(|buffer| tma_pipelines::loops_that_fill(function, buffer).len() > 1)
 }
 
 impl FillingLoop {
     /// Describes a loop whose filled buffers only its TMA copies and MMAs access. Returns `None` for every other op.
     fn find(function: &Function, op: OpId) -> Option<FillingLoop> {
-        if !is_loop(function, op) {
+        if !tma_pipelines::is_loop(function, op) {
             return None;
         }
         let body = &function.body;
         let ops = &body.blocks[body.block_of(for_body(function, op))].ops;
-        let mmas: Vec<OpId> = ops.iter().copied().filter(|op| tmem_pipelines::is_mma(&body.ops[*op].kind)).collect();
-        let (copies, buffers): (Vec<OpId>, Vec<Buffer>) = tma_copies(function, op).into_iter().unzip();
+        let mmas: Vec<OpId> = ops.iter().copied().filter(|op| tmem_mma_buffers::is_mma(&body.ops[*op].kind)).collect();
+        let (copies, buffers): (Vec<OpId>, Vec<Buffer>) = tma_pipelines::tma_copies(function, op).into_iter().unzip();
         let accesses =
             |op: OpId, buffer: Buffer| buffer_accesses(&body.ops[op].kind).iter().any(|access| access.buffer() == buffer);
         let filled = |buffer: &Buffer| {

@@ -1,7 +1,7 @@
 //! Loads, stores and atomics through pointers and views, on complete tiles. All formats use this module.
 
 use super::{Env, Results};
-use crate::check::Check;
+use crate::check_kind::Check;
 use crate::kernel_memory::{Access, START_TOKEN, Token};
 use crate::tile::shape::{for_each_index, from_bytes, row_strides, to_bytes};
 use crate::tile::{Tile, memory_bits};
@@ -511,7 +511,7 @@ pub(crate) fn end_access(tile: Option<Tile>, env: &mut Env<'_>) -> Results {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::{BlockPosition, CtaState};
+    use crate::cta_state::{BlockPosition, CtaState};
     use crate::kernel_memory::InterleavedMemory;
     use crate::memory::{Memory, Segment};
     use crate::value::Tensor;

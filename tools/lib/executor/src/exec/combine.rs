@@ -2,7 +2,7 @@
 //! per pair of elements.
 
 use super::{Env, Program, Results, run_reduction_body};
-use crate::check::Check;
+use crate::check_kind::Check;
 use crate::tile::fold::Pairing;
 use crate::tile::{Tile, fold};
 use crate::value::Value;

@@ -1,7 +1,8 @@
 //! Ops with effects outside the kernel (`print`, `assert`), and checks of `--check` for assumptions and divisors.
 
 use super::{Env, Results};
-use crate::check::{Check, assume};
+use crate::check::assume;
+use crate::check_kind::Check;
 use crate::print;
 use crate::tile::Tile;
 use crate::value::Value;

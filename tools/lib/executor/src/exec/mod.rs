@@ -5,17 +5,20 @@
 pub(crate) mod access;
 pub(crate) mod combine;
 pub(crate) mod effects;
+mod nan;
+mod observed_program;
 mod role_scheduler;
 pub(crate) mod schedule;
 
-use crate::exec_as::{Hazards, RemoteArrival};
+use crate::check_kind::Check;
+use crate::cta_state::CtaState;
 use crate::kernel_memory::KernelMemory;
 use crate::observe::{Moment, Observer};
 use crate::tile::Tile;
 use crate::value::{Tensor, Value, View};
 use base::diag::{Diagnostic, Result};
 use base::ir::Operation;
-use base::{Block, Body, DebugInfo, Op, Region, Value as Id};
+use base::{Block, Body, DebugInfo, Loc, Op, Region, Value as Id};
 use role_scheduler::{RoleScheduler, SchedulerStatus};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -94,28 +97,6 @@ pub(crate) trait Program: Sync {
     fn may_create_nan(&self, op: &Self::Op) -> bool;
 }
 
-/// The position of a CTA: its tile block, the grid and its rank.
-#[derive(Clone, Copy, Debug)]
-pub struct BlockPosition {
-    /// The index of the tile block in the grid.
-    pub index: [u32; 3],
-    /// Number of tile blocks along x, y and z.
-    pub grid: [u32; 3],
-    /// The rank of the CTA among the CTAs that share the tile block.
-    pub rank: u32,
-    /// The linear number of the CTA in the grid.
-    pub linear: u64,
-}
-
-impl BlockPosition {
-    pub(crate) fn new(linear: u64, grid: [u32; 3], ctas_per_tile_block: u32) -> BlockPosition {
-        let [x, y, _] = grid.map(u64::from);
-        let (tile_block, rank) = (linear / u64::from(ctas_per_tile_block), (linear % u64::from(ctas_per_tile_block)) as u32);
-        let index = [tile_block % x, tile_block / x % y, tile_block / x / y].map(|i| i as u32);
-        BlockPosition { index, grid, rank, linear }
-    }
-}
-
 /// The execution environment of an op: the state of its CTA, memory, and the observer.
 pub(crate) struct Env<'a> {
     pub(crate) state: &'a mut CtaState,
@@ -123,75 +104,18 @@ pub(crate) struct Env<'a> {
     pub(crate) observer: &'a mut dyn Observer,
 }
 
-/// The state of a CTA between ops.
-pub(crate) struct CtaState {
-    pub(crate) block_position: BlockPosition,
-    /// The indices of the tile blocks that the CTA processes, its own first.
-    pub(crate) processed_blocks: Vec<[u32; 3]>,
-    /// The run-time value of each SSA value. `None` before its definition.
-    values: Vec<Option<Value>>,
-    /// Text that the CTA printed and the scheduler has not yet collected.
-    pub(crate) printed: String,
-    /// Whether the current `loop` iteration executed an access that may synchronise with other tile blocks.
-    pub(crate) synchronised: bool,
-    /// The index of the current warp role.
-    pub(crate) warp_role: usize,
-    /// The seed of the warp-role scheduler.
-    seed: u64,
-    /// Number of ops that the CTA may still execute.
-    ops_left: u64,
-    /// The time after which the run fails. `None`: the run has no time limit.
-    deadline: Option<Instant>,
-    /// Number of nested reductions that are running.
-    pub(crate) reduction_depth: u32,
-    /// Shared memory and the race detector, for `.as` and `.sched`. `None` before their first use.
-    pub(crate) hazards: Option<Box<Hazards>>,
-    /// Arrivals from other CTAs of the cluster that this CTA has not received yet.
-    pub(crate) remote_arrivals: Vec<RemoteArrival>,
-}
-
 /// Number of ops between two checks of the deadline. Reason: reading the clock takes longer than many ops.
 const DEADLINE_PERIOD: u64 = 64;
 /// Maximum nesting depth of reductions. Reason: the interpreter recurses on the host stack for each level.
 const MAX_REDUCTION_DEPTH: u32 = 64;
 
-impl CtaState {
-    pub(crate) fn new(
-        block_position: BlockPosition,
-        value_count: usize,
-        max_ops: u64,
-        deadline: Option<Instant>,
-        seed: u64,
-    ) -> CtaState {
-        CtaState {
-            block_position,
-            processed_blocks: vec![block_position.index],
-            values: vec![None; value_count],
-            printed: String::new(),
-            synchronised: false,
-            warp_role: 0,
-            seed,
-            ops_left: max_ops,
-            deadline,
-            reduction_depth: 0,
-            hazards: None,
-            remote_arrivals: Vec::new(),
-        }
-    }
-
-    /// Returns the run-time value of an SSA value. `None` before its definition.
-    pub(crate) fn defined_value(&self, id: Id) -> Option<&Value> {
-        self.values[id.0 as usize].as_ref()
-    }
-}
-
 impl Env<'_> {
     /// Reports a use of undetermined elements, with `--check=padding`. A load without padding leaves elements undetermined that are
     /// masked out or outside the tensor. `use_text` is the subject and verb of the message.
-    pub(crate) fn report_undetermined(&mut self, loc: base::Loc, use_text: &str) {
+    pub(crate) fn report_undetermined(&mut self, loc: Loc, use_text: &str) {
         let message =
             format!("{use_text} elements that a load without padding left undetermined (outside the tensor or masked out)");
-        self.kernel_memory.report(crate::check::Check::Padding, loc, message);
+        self.kernel_memory.report(Check::Padding, loc, message);
     }
     /// Returns the run-time value of an SSA value.
     pub(crate) fn value(&self, id: Id) -> &Value {
@@ -363,8 +287,8 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
         let body = self.program.body();
         let results = self.program.execute(op, env)?;
         let ids = &body.ops[op].results;
-        if env.kernel_memory.checks(crate::check::Check::Nan) && self.program.may_create_nan(&body.ops[op].kind) {
-            crate::check::nan::report_new_nan(&body.ops[op].kind, &results, body.ops[op].loc, env);
+        if env.kernel_memory.checks(Check::Nan) && self.program.may_create_nan(&body.ops[op].kind) {
+            nan::report_new_nan(&body.ops[op].kind, &results, body.ops[op].loc, env);
         }
         env.set_values(ids, results.iter().cloned());
         self.notify(op, env, |observer, moment| observer.after_op(moment, &results))
@@ -413,7 +337,7 @@ impl<'p, P: Program> RegionInterpreter<'p, P> {
 
     /// Executes a control-flow op. Returns a status if the interpreter must return to its caller.
     fn enter_control_flow(&mut self, op: Op, control: Control<'_>, env: &mut Env<'_>) -> Result<Option<InterpreterStatus>> {
-        if env.kernel_memory.checks(crate::check::Check::Padding) {
+        if env.kernel_memory.checks(Check::Padding) {
             let control_operands = match control {
                 Control::If { cond, .. } => vec![cond],
                 Control::For { lower, upper, step, .. } => vec![lower, upper, step],

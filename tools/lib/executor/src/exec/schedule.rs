@@ -8,7 +8,8 @@
 //! the tile blocks after its own. The seed determines their number. An active observer disables stealing. Reason: a debugger could
 //! wait forever for a tile block that another CTA stole.
 
-use super::{BlockPosition, CtaState, Env, InterpreterStatus, Program, RegionInterpreter};
+use super::{Env, InterpreterStatus, Program, RegionInterpreter};
+use crate::cta_state::{BlockPosition, CtaState};
 use crate::kernel_memory::{InterleavedMemory, IsolatedMemory, KernelMemory};
 use crate::memory::Memory;
 use crate::observe::{NoopObserver, Observer};

@@ -1,10 +1,10 @@
 //! Asynchronous copies: `cp.async` and TMA loads from global memory to buffers, and TMA stores. If the race detector is active,
-//! loaded data arrives as late as the waits permit ([`super::in_flight`]). Otherwise loaded data arrives immediately.
+//! loaded data arrives as late as the waits permit ([`crate::race_detector::in_flight`]). Otherwise loaded data arrives immediately.
 
 use super::distribution::Distribution;
 use super::global::GlobalTransfer;
 use super::{DistributedOp, DistributedProgram, OpPlan, TmaOrder};
-use crate::check::Check;
+use crate::check_kind::Check;
 use crate::exec::access::{self, end_access};
 use crate::exec::{Env, Results};
 use crate::tile::memory_bits;

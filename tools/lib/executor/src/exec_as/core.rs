@@ -1,8 +1,9 @@
 //! Executes core ops of `.as` and `.sched` on the slots (registers) of every thread.
 
 use super::{DistributedOp, DistributedProgram, OpClass, OpPlan, slot_moves};
+use crate::check::assume;
 use crate::check::stride_assumptions::{self, StrideUse};
-use crate::check::{Check, assume};
+use crate::check_kind::Check;
 use crate::exec::{Env, Results, effects};
 use crate::exec_core::{self, CoreType, OpContext};
 use crate::tile::Tile;

@@ -2,7 +2,7 @@
 //! the instruction that the copy atom selects.
 
 use super::{DistributedOp, DistributedProgram, distribution::Distribution};
-use crate::check::Check;
+use crate::check_kind::Check;
 use crate::exec::access::{self, AccessAttrs, end_access};
 use crate::exec::{Env, Results};
 use crate::tile::shape::{from_bytes, to_bytes};

@@ -1,12 +1,13 @@
 //! Executes MMA ops. The module [`mma`] computes on complete tiles. This module checks that the operands are in the registers or
 //! buffers that the atom requires.
 
-use super::access_runs::AccessRuns;
 use super::distribution::Distribution;
-use super::hazards::AccessFault;
-use super::shared::{buffer_bytes, buffer_words, element_bytes};
+use super::shared::{buffer_bytes, buffer_words};
 use super::{DistributedOp, DistributedProgram};
 use crate::exec::{Env, Results};
+use crate::race_detector::access_runs::AccessRuns;
+use crate::race_detector::cta_memory::element_bytes;
+use crate::race_detector::hazards::AccessFault;
 use crate::tile::{Tile, mma};
 use base::diag::Result;
 use base::{Op as OpId, Value as Id};

@@ -2,33 +2,29 @@
 //!
 //! A distributed tile is the list of its slots: the registers of all threads ([`distribution`]). A wrong layout therefore gives a
 //! wrong result. An op that would need another thread's registers is an error. Threads run in lockstep, one op at a time. Lockstep
-//! hides no race: after barrier placement, [`shared`] and [`hazards`] record which warps accessed each byte since the last barrier.
-//! They reject conflicting accesses of different warps without a barrier between them.
+//! hides no race: after barrier placement, [`crate::race_detector`] records which warps accessed each byte since the last barrier.
+//! It rejects conflicting accesses of different warps without a barrier between them.
 
-mod access_runs;
 mod copies;
 mod core;
 mod distribution;
 mod global;
-mod hazards;
-mod in_flight;
 mod mma;
-mod pipelines;
 mod reduce;
 mod reduction_plans;
 mod shared;
 mod slot_moves;
 
-pub(crate) use hazards::Hazards;
-pub(crate) use pipelines::{BarrierSide, PipelineConfig, RemoteArrival};
-pub(crate) use shared::{BufferPlacement, COLUMN_BYTES, separate_placements, stage_bytes};
-
 use crate::check::stride_assumptions;
 use crate::exec::{Control, Env, Program, Results};
 use crate::exec_core;
+use crate::race_detector::WarpRole;
+use crate::race_detector::access_runs::AccessRuns;
+use crate::race_detector::cta_memory::{BufferPlacement, separate_placements};
+use crate::race_detector::hazards::Hazards;
+use crate::race_detector::pipelines::{BarrierSide, PipelineConfig};
 use crate::tile::Tile;
 use crate::value::Value;
-use access_runs::AccessRuns;
 use base::diag::{Diagnostic, Result};
 use base::{Arena, Body, DebugInfo, Op as OpId, Region, Value as Id};
 use core_dialect::core_ops::Core;
@@ -72,15 +68,6 @@ pub(crate) enum OpClass<'a> {
     ArriveAtPipeline { pipeline: usize, stage: Option<Id>, side: BarrierSide },
 }
 
-/// A warp role, with the warps that execute its body.
-pub(crate) struct WarpRole {
-    pub(crate) name: String,
-    /// The number of the role's first warp within the CTA.
-    pub(crate) first_warp: usize,
-    /// The number of warps.
-    pub(crate) warps: usize,
-}
-
 impl DistributedOp for Op {
     fn op_class(&self) -> OpClass<'_> {
         OpClass::As(self)
@@ -117,7 +104,7 @@ pub(crate) struct SourceFunction<'a, O> {
     pub(crate) debug: &'a DebugInfo,
     /// The placement of each buffer, by buffer number.
     pub(crate) placements: Vec<BufferPlacement>,
-    /// Whether the run-time race detector ([`hazards`]) is active. Before barrier placement, the detector would report races that
+    /// Whether the run-time race detector is active. Before barrier placement, the detector would report races that
     /// the lockstep execution of threads prevents.
     pub(crate) checks_races: bool,
     /// The warp roles. Empty if all warps execute the same code.

@@ -4,10 +4,10 @@
 //! program may lack barriers, so the threads run in lockstep. Before phase `alloc`, buffers have no addresses, so the executor
 //! places the buffers without overlap.
 
-use crate::exec_as::{
-    BarrierSide, BufferPlacement, COLUMN_BYTES, DistributedOp, OpClass, PipelineConfig, SourceFunction, WarpRole,
-    separate_placements, stage_bytes,
-};
+use crate::exec_as::{DistributedOp, OpClass, SourceFunction};
+use crate::race_detector::WarpRole;
+use crate::race_detector::cta_memory::{BufferPlacement, COLUMN_BYTES, separate_placements, stage_bytes};
+use crate::race_detector::pipelines::{BarrierSide, PipelineConfig};
 use base::{DebugInfo, Value};
 use sched::packed_ops::Paired;
 use sched::{Drain, Fill, Function, FunctionAttrs, Module, Op, Phase, Pipeline, PipelineInfo};

@@ -6,7 +6,7 @@ mod strides;
 mod undetermined;
 mod views;
 
-use crate::check::Check;
+use crate::check_kind::Check;
 use crate::exec::combine::{self, CombinerBody, ReductionOrScan};
 use crate::exec::{Control, Env, Program, Results, effects};
 use crate::tile::Tile;

@@ -1,8 +1,9 @@
 //! Deferred checks of `assume` ops on strides of tensor views. [`stride_assumptions`] explains why the checks are deferred.
 
 use super::{TileProgram, memory};
+use crate::check::assume;
 use crate::check::stride_assumptions::{self, StrideUse};
-use crate::check::{Check, assume};
+use crate::check_kind::Check;
 use crate::exec::Env;
 use base::{Body, Op as OpId, Value as Id};
 use std::collections::BTreeSet;

@@ -2,6 +2,7 @@
 
 use super::builder::Builder;
 use super::{check_modifiers, unsupported};
+use crate::address_space::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
 use crate::fault::Result;
 use crate::lanes::{LaneFn, map1, map2, map3, map4};
 use crate::program::{Op, RegSlot};
@@ -163,9 +164,9 @@ impl Builder<'_> {
     fn decode_cvta(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["to"])?;
         let base = match instruction.space() {
-            Some(ptx::Space::Shared | ptx::Space::SharedCta | ptx::Space::SharedCluster) => super::SHARED_BASE,
-            Some(ptx::Space::Local) => super::LOCAL_BASE,
-            Some(ptx::Space::Param | ptx::Space::ParamEntry) => super::PARAM_BASE,
+            Some(ptx::Space::Shared | ptx::Space::SharedCta | ptx::Space::SharedCluster) => SHARED_BASE,
+            Some(ptx::Space::Local) => LOCAL_BASE,
+            Some(ptx::Space::Param | ptx::Space::ParamEntry) => PARAM_BASE,
             Some(ptx::Space::Global | ptx::Space::Const) => 0,
             _ => return Err(unsupported(instruction, "this space")),
         };

@@ -3,22 +3,12 @@
 mod memory_variables;
 mod operand_slots;
 
+use crate::address_space::{GLOBALS_BASE, SHARED_START};
 use crate::fault::{Fault, Result};
 use crate::program::*;
 use ptx::{Function, Instruction, Item, Module, RegisterName, Statement, Type};
 use std::collections::{BTreeMap, HashMap};
 
-/// The generic address of the byte 0 of shared memory. The windows of shared, local and parameter memory have 4 GiB each. A generic
-/// address is the base of the window plus the address in the state space.
-pub(crate) const SHARED_BASE: u64 = 0x0100_0000_0000;
-/// The generic address of the byte 0 of local memory.
-pub(crate) const LOCAL_BASE: u64 = 0x0200_0000_0000;
-/// The generic address of the byte 0 of parameter memory.
-pub(crate) const PARAM_BASE: u64 = 0x0300_0000_0000;
-/// Base address of the variables in the state spaces `.global` and `.const`.
-pub(crate) const GLOBALS_BASE: u64 = 0x0400_0000_0000;
-/// The address of the first variable in shared memory. CUDA reserves the bytes before it, so no variable has address 0.
-pub(crate) const SHARED_START: u32 = 1024;
 /// Maximum shared memory of a CTA, in bytes: the shared memory of an SM of sm_90 and sm_100.
 const SHARED_LIMIT: u64 = 228 << 10;
 /// Maximum local memory of a thread, in bytes (CUDA Programming Guide, technical specifications).

@@ -7,10 +7,6 @@ use crate::lanes::map1;
 use crate::program::*;
 use ptx::{Instruction, Operand};
 
-/// Flag in the upper 64 bits of a `try_cancel` response: the launch of a cluster was cancelled. The lower three 32-bit words of the
-/// response are the position of the first CTA of this cluster.
-pub(crate) const CANCELED: u64 = 1 << 63;
-
 impl Builder<'_> {
     /// Decodes `clusterlaunchcontrol` and `tensormap` instructions. Returns `None` for other instructions.
     pub(super) fn decode_launch(&mut self, instruction: &Instruction) -> Result<Option<Op>> {

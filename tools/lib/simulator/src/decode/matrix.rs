@@ -2,8 +2,8 @@
 
 use super::builder::Builder;
 use super::{check_modifiers, unsupported};
-use crate::exec::mma::is_packed;
 use crate::fault::Result;
+use crate::mma_arith::is_packed;
 use crate::mma_arith::{AccumulatorType, MmaElement};
 use crate::program::*;
 use numerics::Scalar;

@@ -16,9 +16,7 @@ mod memory;
 mod tcgen05;
 mod wgmma;
 
-pub(crate) use builder::{LOCAL_BASE, PARAM_BASE, SHARED_BASE, SHARED_START};
 pub use builder::{LaunchSizes, VariableAddresses};
-pub(crate) use launch::CANCELED;
 
 use crate::fault::{Fault, Result};
 use crate::program::{GlobalVariable, Op, Program};

@@ -2,13 +2,13 @@
 
 use super::check_defined;
 use super::memory::{MemoryLocation, combine_atomic, memory_location, shared_location};
-use crate::decode::SHARED_BASE;
+use crate::address_space::SHARED_BASE;
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
+use crate::in_flight_work::{Action, BulkLoad, BulkLoadSource, BulkStore, BulkStoreDestination, Pending, TmaTile};
 use crate::lanes::lanes_of;
 use crate::location::SharedLocation;
 use crate::machine::{Cluster, Delivery, Machine};
-use crate::pending::{Action, Pending};
 use crate::program::{Address, AtomOp, BulkCopySpace, BulkOp, RegSlot, Space};
 use crate::tensor_map::{Swizzle, TensorMap, TileRow};
 use crate::warp::Warp;
@@ -16,63 +16,6 @@ use numerics::Scalar;
 use numerics::arith::Rounding;
 use numerics::float::{OverflowResult, encode};
 use ptx::Type;
-
-/// A bulk copy to shared memory in flight.
-#[derive(Clone, Debug)]
-pub(crate) struct BulkLoad {
-    from: BulkLoadSource,
-    /// The destinations: the rank of a CTA, and an address in its shared memory. A multicast writes the same data to several CTAs.
-    to: Vec<SharedLocation>,
-    /// For each destination, the mbarrier that the copy signals: the rank of its CTA, and its address.
-    barriers: Vec<SharedLocation>,
-    bytes: u32,
-    /// For each destination, the time of the issue in the happens-before analysis.
-    issue_times: Vec<u32>,
-}
-
-/// The source of a bulk copy to shared memory.
-#[derive(Clone, Debug)]
-enum BulkLoadSource {
-    /// A tile of a tensor in global memory.
-    Tensor(TmaTile),
-    /// An address in global memory.
-    Global(u64),
-    /// The rank of a CTA, and an address in its shared memory.
-    Shared(SharedLocation),
-}
-
-/// A bulk copy from shared memory to global memory in flight.
-#[derive(Clone, Debug)]
-pub(crate) struct BulkStore {
-    pub(crate) cta: usize,
-    pub(crate) warp: usize,
-    /// The number of the commit group to which the store belongs, counted per warp.
-    pub(crate) group: u32,
-    from: u32,
-    bytes: u32,
-    to: BulkStoreDestination,
-    reduce: Option<(AtomOp, Type)>,
-    /// The data from shared memory. `None` until TMA has read the source.
-    data: Option<Vec<u8>>,
-}
-
-/// The destination of a bulk copy to global memory.
-#[derive(Clone, Debug)]
-enum BulkStoreDestination {
-    /// A tile of a tensor.
-    Tensor(TmaTile),
-    /// An address in global memory.
-    Global(u64),
-}
-
-/// The tile of a tensor that one copy moves.
-#[derive(Clone, Debug)]
-struct TmaTile {
-    map: TensorMap,
-    coordinates: [i32; 5],
-    /// Whether the tile consists of four rows with separate row numbers (`gather4` or `scatter4`).
-    four_rows: bool,
-}
 
 impl BulkLoad {
     /// Returns the ranks of the CTAs whose mbarriers the copy signals.

@@ -1,9 +1,10 @@
 //! Warp collectives: shuffles, votes, matches, reductions, elections.
 
-use super::{Flow, check_defined, memory, wait_for_missing_lanes};
+use super::{check_defined, memory, wait_for_missing_lanes};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP_SIZE, lanes_of, mask_of};
 use crate::program::{AtomOp, Op, RegSlot, ShuffleMode, VoteMode};
+use crate::warp::Flow;
 use crate::warp::Warp;
 use numerics::Scalar;
 use numerics::float;

@@ -1,37 +1,17 @@
 //! `cp.async`: per-thread copies of 4 to 16 bytes to shared memory, their commit groups and their arrivals at mbarriers.
 
-use super::Flow;
 use super::memory::{checked_lane_addresses, shared_location};
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
-use crate::lanes::{WARP_SIZE, lanes_of};
+use crate::in_flight_work::{Action, AsyncCopy, Copies, Pending};
+use crate::lanes::lanes_of;
 use crate::location::SharedLocation;
 use crate::machine::{Cluster, Delivery, Machine};
-use crate::pending::{Action, Pending, QUEUE_CAPACITY};
+use crate::pending::QUEUE_CAPACITY;
 use crate::program::{Address, RegSlot, Space};
 use crate::record::Event;
+use crate::warp::Flow;
 use crate::warp::Warp;
-
-/// A `cp.async` copy of one lane in flight.
-#[derive(Clone, Debug)]
-pub(crate) struct AsyncCopy {
-    lane: usize,
-    /// The number of the commit group to which the copy belongs, counted per lane.
-    group: u32,
-    /// The rank of the destination CTA, and the address in its shared memory.
-    to: SharedLocation,
-    from: u64,
-    bytes: u32,
-    /// Number of bytes to read. The copy writes zeros to the remaining bytes of the destination.
-    src_size: u32,
-}
-
-/// The `cp.async` state of a warp: the copies in flight, and the number of groups that each lane has committed.
-#[derive(Default)]
-pub(crate) struct Copies {
-    in_flight: Vec<AsyncCopy>,
-    committed_groups: [u32; WARP_SIZE],
-}
 
 impl Copies {
     /// Removes and returns the copies that the lanes of `mask` wait for: the copies of all committed groups except the last

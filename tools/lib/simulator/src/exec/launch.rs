@@ -1,32 +1,19 @@
 //! `clusterlaunchcontrol.try_cancel`, which steals clusters that are not launched yet, `tensormap.cp_fenceproxy` and
 //! `tensormap.replace`.
 
+use super::check_defined;
 use super::memory::{MemoryLocation, checked_lane_addresses, memory_location, shared_location};
-use super::{Flow, check_defined};
-use crate::decode::CANCELED;
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
+use crate::in_flight_work::{Action, CANCELED, ClcResponse, Pending};
 use crate::lanes::lanes_of;
 use crate::location::SharedLocation;
 use crate::machine::{Cluster, Machine};
-use crate::pending::{Action, Pending};
 use crate::program::{Address, RegSlot, Space, TensorMapField};
 use crate::record::Event;
 use crate::tensor_map::replace_field;
+use crate::warp::Flow;
 use crate::warp::Warp;
-
-/// A cluster launch control (CLC) response in flight to shared memory.
-#[derive(Clone, Debug)]
-pub(crate) struct ClcResponse {
-    /// The ranks of the CTAs that receive the response.
-    to: Vec<usize>,
-    /// The address of the response in the shared memory of each of these CTAs.
-    address: u32,
-    /// The address of the mbarrier in the shared memory of each of these CTAs.
-    barrier: u32,
-    /// The response: the position of the stolen cluster's first CTA, and the bit `CANCELED`.
-    bytes: [u8; 16],
-}
 
 impl Machine<'_> {
     /// Executes `clusterlaunchcontrol.try_cancel`: steals the next cluster that is not launched yet, if there is one.

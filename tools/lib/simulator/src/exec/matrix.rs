@@ -2,13 +2,14 @@
 //! matrix in registers.
 
 use super::memory::{checked_lane_addresses, shared_location};
-use super::{Flow, check_defined, wait_for_missing_lanes};
+use super::{check_defined, wait_for_missing_lanes};
 use crate::fault::{Fault, Result};
 use crate::fragment;
 use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE};
 use crate::location::SharedLocation;
 use crate::machine::{Cluster, Machine};
 use crate::program::{Address, MatrixShape, RegSlot, Space};
+use crate::warp::Flow;
 use crate::warp::Warp;
 
 /// Checks that all lanes of the warp execute an instruction together. Returns the flow that waits for lanes that have not arrived,

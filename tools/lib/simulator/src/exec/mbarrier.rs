@@ -1,7 +1,8 @@
 //! mbarriers in shared memory, with phases and transaction counts.
 
+use super::check_defined;
 use super::memory::{checked_lane_addresses, shared_location};
-use super::{Flow, check_defined};
+use crate::barrier_state::Mbarrier;
 use crate::fault::{Fault, Result};
 use crate::happens_before::Actor;
 use crate::lanes::{Lanes, WARP_SIZE, lanes_of};
@@ -9,43 +10,8 @@ use crate::location::SharedLocation;
 use crate::machine::{Cluster, Delivery, ExecutionMode, Machine};
 use crate::program::{Address, MbarrierOp, RegSlot, Space};
 use crate::record::Event;
+use crate::warp::Flow;
 use crate::warp::{Wait, Warp};
-
-/// The state of an mbarrier.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mbarrier {
-    /// Number of arrivals that complete a phase.
-    expected: u32,
-    /// Number of arrivals that the current phase still needs.
-    pending: u32,
-    /// Number of expected bytes that have not arrived. Negative if data arrives before the corresponding `expect_tx`.
-    tx_count: i64,
-    /// Number of completed phases.
-    completed_phases: u64,
-}
-
-impl Mbarrier {
-    /// Completes the phase if no arrivals and no bytes are outstanding. Returns whether the phase is complete.
-    fn try_complete_phase(&mut self) -> bool {
-        let done = self.pending == 0 && self.tx_count == 0;
-        if done {
-            self.completed_phases += 1;
-            self.pending = self.expected;
-        }
-        done
-    }
-    /// Increments the number of arrivals that the current phase needs.
-    pub(super) fn add_arrival(&mut self) {
-        self.pending += 1;
-    }
-    /// Describes the state of the mbarrier for messages.
-    fn describe(&self) -> String {
-        format!(
-            "{} of {} arrivals and {} bytes outstanding, {} phases complete",
-            self.pending, self.expected, self.tx_count, self.completed_phases
-        )
-    }
-}
 
 impl Cluster {
     /// Returns the mbarrier at an address of a CTA.

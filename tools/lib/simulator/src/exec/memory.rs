@@ -1,7 +1,8 @@
 //! Loads, stores and atomic operations of threads.
 
 use super::check_defined;
-use crate::decode::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
+use crate::address_space::CLUSTER_SHIFT;
+use crate::address_space::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP_SIZE, lanes_of};
 use crate::location::SharedLocation;
@@ -23,19 +24,9 @@ pub(crate) enum MemoryLocation {
     Param(u32),
 }
 
-/// The bit position of the CTA rank in a shared-memory address of the cluster. Programs rely on this position. Example: a program
-/// clears bit 24 of an mbarrier address to get the mbarrier of the even CTA of a pair.
-const CLUSTER_SHIFT: u32 = 24;
-
 /// Returns the rank of the CTA whose shared memory contains an address.
 pub(super) fn cta_rank_of_address(address: u64) -> u64 {
     u64::from(address as u32 >> CLUSTER_SHIFT)
-}
-
-/// Returns the address of the same variable in another CTA of the cluster.
-pub(crate) fn map_to_cta(address: u64, rank: u64) -> u64 {
-    let offset = address & ((1 << CLUSTER_SHIFT) - 1);
-    address >> 32 << 32 | rank << CLUSTER_SHIFT | offset
 }
 
 /// Decodes a 32-bit shared address into the rank of its CTA and the address in the shared memory of this CTA.

@@ -1,12 +1,12 @@
 //! `mma.sync`: the MMA of a warp.
 
-use super::Flow;
 use super::matrix::require_whole_warp;
 use crate::fault::Result;
 use crate::fragment;
 use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE};
-use crate::mma_arith::{AccumulatorType, multiply_accumulate};
+use crate::mma_arith::multiply_accumulate;
 use crate::program::{MmaOp, MmaOperand, ScaleOp};
+use crate::warp::Flow;
 use crate::warp::Warp;
 
 /// The extent of N, which is 8 in all shapes of `mma.sync`.
@@ -125,9 +125,4 @@ fn read_scales(warp: &Warp, scale: &ScaleOp, rows: usize, lane_of: impl Fn(usize
         }
     }
     out
-}
-
-/// Returns whether an accumulator register contains two elements.
-pub(crate) fn is_packed(ty: AccumulatorType) -> bool {
-    matches!(ty, AccumulatorType::Float(numerics::Scalar::F16))
 }

@@ -9,37 +9,22 @@ mod matrix;
 mod mbarrier;
 mod memory;
 pub(crate) mod mma;
+mod named_barrier;
 mod print;
 mod register_copies;
 pub(crate) mod tcgen05;
 pub(crate) mod tcgen05_mma;
 pub(crate) mod wgmma;
 
-pub(crate) use mbarrier::Mbarrier;
+use crate::address_space::map_to_cta;
+use crate::warp::Flow;
 use memory::cta_rank_of_address;
-pub(crate) use memory::map_to_cta;
 
 use crate::fault::{Fault, Result};
 use crate::lanes::{Lanes, WARP_SIZE, mask_of};
 use crate::machine::{Cluster, ExecutionMode, Machine};
 use crate::program::{Builtin, Instr, Op, RegSlot};
 use crate::warp::{Wait, Warp};
-
-/// The control flow after an instruction.
-pub(crate) enum Flow {
-    Next,
-    /// The lanes of the mask `taken` branch to the target. The other lanes continue with the next instruction.
-    Branch {
-        target: u32,
-        taken: u32,
-    },
-    /// The lanes of the mask exit.
-    Exit(u32),
-    /// The lanes wait, and then retry the instruction.
-    Wait(Wait),
-    /// The warp continues with the next instruction after the other warps ran.
-    Yield,
-}
 
 impl Machine<'_> {
     /// Executes one instruction for the lanes of a warp split, that is, for converged lanes.

@@ -1,7 +1,7 @@
 //! `vprintf`, to which device compilers lower `printf`. The format string and the argument buffer are in memory. The buffer has the
 //! layout of C's variadic arguments.
 
-use crate::decode::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
+use crate::address_space::{LOCAL_BASE, PARAM_BASE, SHARED_BASE};
 use crate::fault::{Fault, Result};
 use crate::lanes::WARP_SIZE;
 use crate::machine::Machine;

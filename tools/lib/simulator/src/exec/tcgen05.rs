@@ -1,47 +1,25 @@
 //! `tcgen05`: TMEM allocation, loads and stores by warps, and copies to TMEM. The MMAs are in `tcgen05_mma`.
 
+use super::check_defined;
 use super::matrix::require_whole_warp;
 use super::memory::{checked_lane_addresses, shared_location};
-use super::{Flow, check_defined};
 use crate::descriptor::{Descriptor, Major};
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
-use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE, lanes_of};
+use crate::in_flight_work::{Action, Pending, TmemCopy, TmemTransfer};
+use crate::lanes::{ALL_LANES, WARP_SIZE, lanes_of};
 use crate::location::SharedLocation;
 use crate::machine::{Cluster, Cta, Delivery, Machine, Races};
-use crate::pending::{Action, Pending};
 use crate::program::{Address, Op, RegSlot, Space, Tcgen05CopyShape};
 use crate::tmem::TmemShape;
 use crate::tmem_happens_before::{ALL_LANE_GROUPS, TmemAccessKind};
+use crate::warp::Flow;
 use crate::warp::{Wait, Warp};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Maximum number of `tcgen05.st` stores in flight per warp. If a warp issues more stores, all its stores complete.
 const MAX_OPEN_STORES: usize = 256;
-
-/// A `tcgen05.cp` copy from shared memory to tensor memory.
-#[derive(Clone, Debug)]
-pub(crate) struct TmemCopy {
-    cta: usize,
-    cta_pair: bool,
-    /// The TMEM address of the destination.
-    to: u32,
-    /// The matrix descriptor of the source.
-    from: u64,
-    shape: Tcgen05CopyShape,
-}
-
-/// A `tcgen05.ld` or `tcgen05.st` of a warp. With late delivery, a store completes at its wait.
-#[derive(Clone, Debug)]
-pub(crate) struct TmemTransfer {
-    /// The index of the instruction.
-    pc: u32,
-    /// The TMEM address of the first lane and column.
-    address: u32,
-    /// The values to store, one for each source register; empty for a load.
-    values: Vec<Lanes>,
-}
 
 impl Machine<'_> {
     /// Executes a `tcgen05` instruction for the lanes of the mask.

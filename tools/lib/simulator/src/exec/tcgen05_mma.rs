@@ -6,9 +6,9 @@ use super::check_defined;
 use crate::descriptor::{Descriptor, Major, MatrixExtents, read_matrix};
 use crate::fault::{Fault, Result};
 use crate::happens_before::{Actor, HappensBefore};
+use crate::in_flight_work::{Action, ElementFormat, InstructionDescriptor, IssuedTcgen05Mma, OperandA, Pending};
 use crate::machine::{Cluster, Cta, Delivery, ExecutionMode, Machine};
 use crate::mma_arith::{AccumulatorType, MmaElement, multiply_accumulate};
-use crate::pending::{Action, Pending};
 use crate::program::{Address, RegSlot, Tcgen05Mma, Tcgen05MmaKind};
 use crate::record::Event;
 use crate::tmem::TMEM_LANES;
@@ -19,68 +19,6 @@ use std::ops::Range;
 
 /// TMEM lanes that a warp can access.
 const LANES_OF_WARP: usize = 32;
-
-/// An MMA with the operand values at its issue.
-#[derive(Clone, Debug)]
-pub(crate) struct IssuedTcgen05Mma {
-    cta: usize,
-    cta_pair: bool,
-    /// Elements along K that share a scale.
-    scale_block: u32,
-    /// The TMEM address of the accumulator.
-    d: u32,
-    a: OperandA,
-    /// The matrix descriptor of B.
-    b: u64,
-    idesc: InstructionDescriptor,
-    /// The TMEM addresses of the scales of A and B.
-    scales: Option<(u32, u32)>,
-    /// Bit masks of the TMEM lanes that keep their old values.
-    disabled_lanes: Vec<u32>,
-    accumulate: bool,
-    /// The MMA divides the old accumulator by `2^scale_input_d`.
-    scale_input_d: u32,
-}
-
-/// The location of operand A.
-#[derive(Clone, Copy, Debug)]
-enum OperandA {
-    /// The matrix descriptor of A in shared memory.
-    Shared(u64),
-    /// The TMEM address of A.
-    Tensor(u32),
-}
-
-/// The fields of the instruction descriptor.
-#[derive(Clone, Copy, Debug)]
-struct InstructionDescriptor {
-    m: usize,
-    n: usize,
-    k: usize,
-    d: AccumulatorType,
-    a: ElementFormat,
-    b: ElementFormat,
-    transpose_a: bool,
-    transpose_b: bool,
-    /// Whether the MMA negates the product of A and B: exactly one of A and B is negated.
-    negate: bool,
-    /// The type of a scale.
-    scale: MmaElement,
-    /// The byte of a TMEM word that has the first scale of A.
-    scale_a: u32,
-    /// The byte of a TMEM word that has the first scale of B.
-    scale_b: u32,
-}
-
-/// The format of an operand's elements in shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ElementFormat {
-    kind: MmaElement,
-    /// Bits of an element.
-    width: u32,
-    /// Elements per 16-byte chunk.
-    per_chunk: usize,
-}
 
 /// The shared memory of a CTA from which an MMA reads, with the happens-before analysis that checks the reads.
 struct SharedMemoryReader<'a> {

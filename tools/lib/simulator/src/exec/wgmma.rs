@@ -3,63 +3,23 @@
 //! Each of the four warps computes 16 of the 64 rows. An MMA owns its registers until a wait covers its commit group. An earlier
 //! access to these registers is a fault. With late delivery, the MMA executes at that wait.
 
+use super::check_defined;
 use super::matrix::require_whole_warp;
 use super::register_copies::{destinations, execute_copy};
-use super::{Flow, check_defined};
 use crate::descriptor::{Descriptor, Major, MatrixExtents, read_matrix};
 use crate::fault::{Fault, Result};
 use crate::fragment;
+use crate::in_flight_work::{AccumulatorStep, IssuedWgmma, OpenMmas, WarpGroupMmas};
 use crate::lanes::{ALL_LANES, Lanes, WARP_SIZE};
 use crate::machine::{Cluster, Delivery, ExecutionMode, Machine};
 use crate::mma_arith::{AccumulatorType, multiply_accumulate};
 use crate::pending::QUEUE_CAPACITY;
 use crate::program::{Op, Program, RegSlot, WgmmaA, WgmmaOp};
+use crate::warp::Flow;
 use crate::warp::{Wait, Warp};
-use std::collections::VecDeque;
 
 /// Number of rows of D that each warp computes.
 const ROWS_PER_WARP: usize = 16;
-
-/// An issued MMA, with the operand values at its issue.
-#[derive(Clone, Debug)]
-pub(crate) struct IssuedWgmma {
-    /// The index of the instruction.
-    pc: u32,
-    /// The matrix descriptor of A. 0 if A is in registers.
-    a: u64,
-    /// The matrix descriptor of B.
-    b: u64,
-    accumulate: bool,
-}
-
-/// An operation on accumulators that executes when its MMA group completes: an MMA, or a copy of an accumulator register.
-#[derive(Clone, Debug)]
-enum AccumulatorStep {
-    Mma(IssuedWgmma),
-    Copy { pc: u32, mask: u32 },
-}
-
-/// The MMAs of a warp that no `wgmma.wait_group` has covered.
-#[derive(Default)]
-pub(crate) struct OpenMmas {
-    /// The steps after the last `wgmma.commit_group`.
-    open: Vec<AccumulatorStep>,
-    /// The committed groups, oldest first.
-    groups: VecDeque<Vec<AccumulatorStep>>,
-    /// Number of MMAs issued so far.
-    issued: u64,
-}
-
-/// The MMAs of a warp group. Its four warps must issue the same sequence.
-#[derive(Default)]
-pub(crate) struct WarpGroupMmas {
-    /// The instruction index of each MMA from number `first` on.
-    issued_at: VecDeque<u32>,
-    /// All four warps have issued the MMAs before this number.
-    first: u64,
-    /// The number of MMAs that each warp has issued.
-    issued: [u64; 4],
-}
 
 impl WarpGroupMmas {
     /// Records that a warp issues its next MMA at instruction `pc`. If another warp issued the MMA with this number at another

@@ -1,8 +1,8 @@
 //! The execution of warps in time slices.
 
 use super::{Cluster, INSTRUCTION_LIMIT_FAULT, Machine, TIME_SLICE};
-use crate::exec::Flow;
 use crate::fault::{Fault, Result};
+use crate::warp::Flow;
 use crate::warp::{Split, Warp};
 use std::time::Instant;
 

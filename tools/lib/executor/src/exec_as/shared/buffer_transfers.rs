@@ -1,9 +1,10 @@
 //! Transfers between tiles in registers and buffers: access widths, checks of matrices, loads and stores.
 
-use super::{BufferTransfer, buffer_bytes, element_bytes};
+use super::{BufferTransfer, buffer_bytes};
 use crate::exec::{Env, Results};
 use crate::exec_as::distribution::Distribution;
 use crate::exec_as::{DistributedOp, DistributedProgram};
+use crate::race_detector::cta_memory::element_bytes;
 use crate::tile::Tile;
 use base::diag::Result;
 use base::{Op as OpId, Value as Id};

@@ -1,6 +1,7 @@
 //! The variables and parameters of a program, and their addresses.
 
-use super::{Binding, Builder, ByteArray, GLOBAL_LIMIT, GLOBALS_BASE, GLOBALS_SPAN_LIMIT, LOCAL_LIMIT, SHARED_LIMIT, SHARED_START};
+use super::{Binding, Builder, ByteArray, GLOBAL_LIMIT, GLOBALS_SPAN_LIMIT, LOCAL_LIMIT, SHARED_LIMIT};
+use crate::address_space::{GLOBALS_BASE, SHARED_START};
 use crate::fault::{Fault, Result};
 use crate::program::*;
 use common::launch::ParamType;

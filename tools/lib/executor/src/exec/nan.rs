@@ -1,7 +1,7 @@
 //! The check `--check=nan`: finds the origin of a NaN, an op with a NaN in a result and no NaN in its operands.
 
-use super::Check;
-use crate::exec::Env;
+use super::Env;
+use crate::check_kind::Check;
 use crate::value::Value;
 use base::Loc;
 use base::ir::Operation;

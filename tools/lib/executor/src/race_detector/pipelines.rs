@@ -7,7 +7,7 @@ use super::in_flight::CopyChunk;
 
 /// A vector clock: for each warp role, the last event that happens before the next event of the clock's owner. The entries for
 /// events of threads come first, then the entries for completed MMAs. A missing entry means zero.
-pub(super) type VectorClock = Vec<u32>;
+pub(crate) type VectorClock = Vec<u32>;
 
 /// The static configuration of a pipeline.
 #[derive(Clone)]
@@ -36,11 +36,11 @@ pub(crate) struct PipelineConfig {
 /// `chunks` are the TMA copies that fill the stage.
 #[derive(Clone)]
 pub(crate) struct RemoteArrival {
-    pub(super) pipeline: usize,
-    pub(super) stage: usize,
-    pub(super) side: BarrierSide,
-    pub(super) threads: u32,
-    pub(super) chunks: Vec<CopyChunk>,
+    pub(crate) pipeline: usize,
+    pub(crate) stage: usize,
+    pub(crate) side: BarrierSide,
+    pub(crate) threads: u32,
+    pub(crate) chunks: Vec<CopyChunk>,
 }
 
 /// Selects one of the two barriers of a stage.
@@ -74,40 +74,40 @@ struct Barrier {
 }
 
 /// The pipelines of a CTA and the state of their barriers.
-pub(super) struct Pipelines {
+pub(crate) struct Pipelines {
     configs: Vec<PipelineConfig>,
     /// The barriers, indexed by pipeline, stage and side.
     barriers: Vec<Vec<[Barrier; 2]>>,
 }
 
 impl Pipelines {
-    pub(super) fn new(configs: &[PipelineConfig]) -> Pipelines {
+    pub(crate) fn new(configs: &[PipelineConfig]) -> Pipelines {
         let stages = |config: &PipelineConfig| (0..config.depth).map(|_| Default::default()).collect();
         Pipelines { configs: configs.to_vec(), barriers: configs.iter().map(stages).collect() }
     }
 
     /// Returns the number of stages of a pipeline.
-    pub(super) fn depth(&self, pipeline: usize) -> usize {
+    pub(crate) fn depth(&self, pipeline: usize) -> usize {
         self.barriers[pipeline].len()
     }
     /// Returns whether asynchronous copies fill the stages of a pipeline.
-    pub(super) fn is_filled_by_copies(&self, pipeline: usize) -> bool {
+    pub(crate) fn is_filled_by_copies(&self, pipeline: usize) -> bool {
         self.configs[pipeline].filled_by_copies
     }
     /// Returns whether TMA copies fill the stages of a pipeline.
-    pub(super) fn is_filled_by_tma(&self, pipeline: usize) -> bool {
+    pub(crate) fn is_filled_by_tma(&self, pipeline: usize) -> bool {
         self.configs[pipeline].filled_by_tma
     }
     /// Returns whether several CTAs fill a pipeline.
-    pub(super) fn is_cross_cta(&self, pipeline: usize) -> bool {
+    pub(crate) fn is_cross_cta(&self, pipeline: usize) -> bool {
         self.configs[pipeline].ctas > 1
     }
     /// Returns whether the CTAs that fill a pipeline multicast a buffer.
-    pub(super) fn is_multicast(&self, pipeline: usize, buffer: usize) -> bool {
+    pub(crate) fn is_multicast(&self, pipeline: usize, buffer: usize) -> bool {
         self.configs[pipeline].multicast_buffers.contains(&buffer)
     }
     /// Returns whether the completion of MMAs arrives at the barriers of this side.
-    pub(super) fn is_arrived_at_by_mmas(&self, pipeline: usize, side: BarrierSide) -> bool {
+    pub(crate) fn is_arrived_at_by_mmas(&self, pipeline: usize, side: BarrierSide) -> bool {
         self.configs[pipeline].arrived_at_by_mmas[side as usize]
     }
 
@@ -117,12 +117,12 @@ impl Pipelines {
 
     /// Returns whether the phase of this parity is complete. Before the first arrival, the phase of parity 1 is complete, as for an
     /// mbarrier.
-    pub(super) fn is_phase_complete(&mut self, pipeline: usize, stage: usize, side: BarrierSide, parity: u64) -> bool {
+    pub(crate) fn is_phase_complete(&mut self, pipeline: usize, stage: usize, side: BarrierSide, parity: u64) -> bool {
         self.barrier(pipeline, stage, side).completed_phases & 1 != parity & 1
     }
 
     /// Records the arrival of threads of this CTA at a barrier, with their vector clock and the copies that the arrival completes.
-    pub(super) fn arrive(
+    pub(crate) fn arrive(
         &mut self,
         pipeline: usize,
         stage: usize,
@@ -138,7 +138,7 @@ impl Pipelines {
 
     /// Records the arrival of threads of another CTA at a barrier. Returns an error if these threads fill a stage before this CTA
     /// has released every earlier fill of that stage.
-    pub(super) fn remote_arrive(
+    pub(crate) fn remote_arrive(
         &mut self,
         RemoteArrival { pipeline, stage, side, threads, chunks }: RemoteArrival,
     ) -> Result<(), String> {
@@ -190,20 +190,20 @@ impl Pipelines {
     }
 
     /// Returns the vector clock that a waiter merges, and the copies that become visible when the waiter passes the barrier.
-    pub(super) fn take_completed(&mut self, pipeline: usize, stage: usize, side: BarrierSide) -> (VectorClock, Vec<CopyChunk>) {
+    pub(crate) fn take_completed(&mut self, pipeline: usize, stage: usize, side: BarrierSide) -> (VectorClock, Vec<CopyChunk>) {
         let barrier = self.barrier(pipeline, stage, side);
         (barrier.completed_clock.clone(), std::mem::take(&mut barrier.completed_copies))
     }
 
     /// Records the event of a warp role at which its copies to a stage became visible.
-    pub(super) fn record_copy_completion(&mut self, pipeline: usize, stage: usize, warp_role: usize, event: u32) {
+    pub(crate) fn record_copy_completion(&mut self, pipeline: usize, stage: usize, warp_role: usize, event: u32) {
         let completed_clock = &mut self.barrier(pipeline, stage, BarrierSide::Full).completed_clock;
         completed_clock[warp_role] = completed_clock[warp_role].max(event);
     }
 }
 
 /// Merges `other` into `own`: each entry becomes the maximum of both entries.
-pub(super) fn merge_vector_clock(own: &mut VectorClock, other: &VectorClock) {
+pub(crate) fn merge_vector_clock(own: &mut VectorClock, other: &VectorClock) {
     own.resize(own.len().max(other.len()), 0);
     own.iter_mut().zip(other).for_each(|(own, other)| *own = (*own).max(*other));
 }

@@ -1,70 +1,13 @@
 //! Named barriers of a CTA, and the cluster barrier.
 
-use crate::exec::Flow;
+use crate::barrier_state::Votes;
 use crate::fault::{Fault, Result};
-use crate::happens_before::VectorClock;
 use crate::lanes::{Lanes, WARP_SIZE, mask_of};
 use crate::machine::{Cluster, Cta, Machine};
 use crate::program::{BarrierOp, VoteMode};
 use crate::record::Event;
+use crate::warp::Flow;
 use crate::warp::{ArrivalToken, Wait, Warp};
-
-/// A named barrier of a CTA.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Barrier {
-    /// Number of threads that arrived in the current phase.
-    arrived: u32,
-    /// Thread count of the barrier; `None` means all threads that have not exited.
-    expected: Option<u32>,
-    /// Number of completed phases.
-    generation: u64,
-    /// Number of threads that arrived in the last complete phase.
-    last_arrivals: u32,
-    /// The votes of the threads that have arrived in the current phase.
-    votes: Votes,
-    /// The votes of the last complete phase.
-    result: Votes,
-    /// The merged vector clock of all arrivals so far.
-    arrival_clock: VectorClock,
-    /// The value of `arrival_clock` at the end of the last complete phase.
-    completed_clock: VectorClock,
-}
-
-/// Number of threads whose predicate is true, and number of threads whose predicate is false (`barrier.red`).
-#[derive(Clone, Copy, Debug, Default)]
-struct Votes {
-    yes: u32,
-    no: u32,
-}
-
-/// The state of the cluster barrier. `generation` counts its completed phases.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ClusterBarrier {
-    arrived: u32,
-    generation: u64,
-    arrival_clock: VectorClock,
-    completed_clock: VectorClock,
-}
-
-impl ClusterBarrier {
-    /// Completes the current phase. The vector clocks of all arrivals become visible to the waiting warps.
-    fn complete_phase(&mut self) {
-        self.arrived = 0;
-        self.generation += 1;
-        self.completed_clock.clone_from(&self.arrival_clock);
-    }
-}
-
-impl Barrier {
-    /// Completes the current phase. The vector clocks and votes of all arrivals become visible to the waiting warps.
-    fn complete_phase(&mut self) {
-        self.last_arrivals = std::mem::take(&mut self.arrived);
-        self.expected = None;
-        self.generation += 1;
-        self.result = std::mem::take(&mut self.votes);
-        self.completed_clock.clone_from(&self.arrival_clock);
-    }
-}
 
 /// Returns the number of threads that a barrier without a thread count expects: 32 per warp that has not ended.
 /// `has_running_warp` adds the warp that executes now. Reason: the scheduler removes this warp from the CTA for its time slice.

@@ -18,7 +18,7 @@ struct AccessRun {
 
 /// An access to elements of a buffer, as runs. Each element has a position in the data: in the result of a load, or in the operand
 /// of a store.
-pub(super) struct AccessRuns {
+pub(crate) struct AccessRuns {
     runs: Vec<AccessRun>,
     /// For each position in the data, the byte offset of its element in the buffer. `None` for a position without an access.
     offsets: Vec<Option<u32>>,
@@ -30,7 +30,7 @@ pub(super) struct AccessRuns {
 impl AccessRuns {
     /// Returns the runs of an access. `accesses` yields for each element its warp, its byte offset in the buffer and its position
     /// in the data. The data has `count` positions.
-    pub(super) fn new(accesses: impl Iterator<Item = (usize, usize, usize)>, count: usize, element_bytes: usize) -> AccessRuns {
+    pub(crate) fn new(accesses: impl Iterator<Item = (usize, usize, usize)>, count: usize, element_bytes: usize) -> AccessRuns {
         let mut offsets = vec![None; count];
         let mut warp_offsets: Vec<(usize, usize)> = Vec::new();
         for (warp, offset, position) in accesses {
@@ -51,7 +51,7 @@ impl AccessRuns {
     }
 
     /// Returns the data of the elements, by position. Elements without an access are zero.
-    pub(super) fn read(&self, buffer: usize, hazards: &mut Hazards) -> Result<Vec<u8>, AccessFault> {
+    pub(crate) fn read(&self, buffer: usize, hazards: &mut Hazards) -> Result<Vec<u8>, AccessFault> {
         let mut buffer_bytes = vec![0; self.end];
         for run in &self.runs {
             hazards.read(buffer, run.start, &mut buffer_bytes[run.start..run.end], run.warp)?;
@@ -66,7 +66,7 @@ impl AccessRuns {
     }
 
     /// Writes the elements. `data` has the elements by position.
-    pub(super) fn write(&self, buffer: usize, data: &[u8], hazards: &mut Hazards) -> Result<(), AccessFault> {
+    pub(crate) fn write(&self, buffer: usize, data: &[u8], hazards: &mut Hazards) -> Result<(), AccessFault> {
         let mut buffer_bytes = vec![0; self.end];
         for (element, offset) in data.chunks_exact(self.element_bytes).zip(&self.offsets) {
             if let Some(offset) = offset {

@@ -4,9 +4,9 @@
 //! compute role then has its own accumulators and operands in tensor memory, and computes while the other one waits for MMAs.
 //! The loops may be materialized or not. FlashAttention-3 calls the scheme ping-pong scheduling.
 
-use super::Reason;
+use crate::feature_choice::Reason;
 use crate::scalar_index_loads::is_lookup;
-use crate::tmem_pipelines;
+use crate::tmem_mma_buffers;
 use base::Block;
 use base::ir::Op as OpId;
 use core_dialect::core_ops::Core;
@@ -41,11 +41,10 @@ impl ComputeGroups {
         if body.walk(function.region).into_iter().any(waits) {
             return Err("threads wait for copies or MMAs that they issued".into());
         }
-        let store_buffers = tmem_pipelines::tma_store_buffers(function);
+        let store_buffers = tmem_mma_buffers::tma_store_buffers(function);
         let is_not_divided = |op: OpId| match &body.ops[op].kind {
             Op::Core(tileas::Op::TmaStore { buffer, .. }) => store_buffers.contains(buffer),
-            Op::PipelineAcquire { .. } | Op::PipelineCommit { .. } | Op::PipelineWait { .. } | Op::PipelineRelease { .. } => true,
-            kind => is_in_all_groups(kind),
+            kind => kind.pipeline_step().is_some() || is_in_all_groups(kind),
         };
         let buffers = &function.attrs.program.buffers;
         let ping_pong_groups = ping_pong(body, function.region, buffers, is_not_divided, |op| is_lookup(function, op));
@@ -115,12 +114,12 @@ impl ComputeGroups {
     }
 
     /// The number of compute roles.
-    pub(super) fn role_count(&self) -> usize {
+    pub(crate) fn role_count(&self) -> usize {
         if self.0.second_accumulators.is_empty() { 1 } else { COMPONENTS }
     }
 
     /// The compute roles that execute an op. The op must be one that no other kind of role executes.
-    pub(super) fn roles_of_op(&self, op: OpId, kind: &Op) -> Vec<usize> {
+    pub(crate) fn roles_of_op(&self, op: OpId, kind: &Op) -> Vec<usize> {
         match self.0.ops.get(&op) {
             Some(group) => vec![*group],
             None if is_in_all_groups(kind) => (0..self.role_count()).collect(),
@@ -129,7 +128,7 @@ impl ComputeGroups {
     }
 
     /// The compute role whose MMAs add to the accumulator in a buffer.
-    pub(super) fn role_of_accumulator(&self, accumulators: Buffer) -> usize {
+    pub(crate) fn role_of_accumulator(&self, accumulators: Buffer) -> usize {
         usize::from(self.0.second_accumulators.contains(&accumulators))
     }
 }

@@ -9,30 +9,30 @@ use std::collections::VecDeque;
 
 /// Contiguous bytes of a copy: the bytes of a thread's `cp.async` instruction, or a run of a TMA copy.
 #[derive(Clone)]
-pub(super) struct CopyChunk {
+pub(crate) struct CopyChunk {
     /// The number of the destination buffer.
-    pub(super) buffer: usize,
+    pub(crate) buffer: usize,
     /// The address of the first byte in the CTA's memory.
-    pub(super) start: usize,
-    pub(super) data: Vec<u8>,
+    pub(crate) start: usize,
+    pub(crate) data: Vec<u8>,
     /// The number of the copying warp within the CTA.
-    pub(super) warp: usize,
+    pub(crate) warp: usize,
     /// The number of the op that issued the copy.
-    pub(super) op: u32,
+    pub(crate) op: u32,
     /// Whether TMA writes the chunk. TMA writes and MMA operand reads both use the async proxy, so no fence is needed between them.
-    pub(super) by_tma: bool,
+    pub(crate) by_tma: bool,
 }
 
 /// Contiguous operand bytes that an MMA of a warp reads.
-pub(super) struct MmaRead {
+pub(crate) struct MmaRead {
     /// The address of the first byte in the CTA's memory.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// The number of bytes.
-    pub(super) length: usize,
+    pub(crate) length: usize,
     /// The number of the reading warp within the CTA.
-    pub(super) warp: usize,
+    pub(crate) warp: usize,
     /// The number of the MMA op.
-    pub(super) op: u32,
+    pub(crate) op: u32,
 }
 
 /// The copies and MMAs of a warp role that are in flight.
@@ -50,7 +50,7 @@ struct RoleQueues {
 
 /// The copies and MMAs of a CTA that are in flight.
 #[derive(Default)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     role_queues: Vec<RoleQueues>,
     /// The index of the current warp role.
     warp_role: usize,
@@ -63,7 +63,7 @@ pub(super) struct InFlight {
 impl InFlight {
     /// Makes `warp_role` the current role, whose copies and MMAs the other functions use. The first call for a role creates its
     /// queues.
-    pub(super) fn switch_role(&mut self, warp_role: usize) {
+    pub(crate) fn switch_role(&mut self, warp_role: usize) {
         self.warp_role = warp_role;
         if self.role_queues.len() <= warp_role {
             self.role_queues.resize_with(warp_role + 1, RoleQueues::default);
@@ -78,7 +78,7 @@ impl InFlight {
 
     /// Removes and returns copies of the current role that are in flight: its TMA copies with `by_tma`, otherwise the `cp.async`
     /// copies of all its groups. A pipeline barrier completes these copies later.
-    pub(super) fn take_copies(&mut self, by_tma: bool) -> Vec<CopyChunk> {
+    pub(crate) fn take_copies(&mut self, by_tma: bool) -> Vec<CopyChunk> {
         let queues = self.current_queues();
         if by_tma {
             return std::mem::take(&mut queues.tma_copies);
@@ -87,14 +87,14 @@ impl InFlight {
     }
 
     /// Marks these copies as no longer in flight.
-    pub(super) fn complete_copies(&mut self, chunks: &[CopyChunk]) {
+    pub(crate) fn complete_copies(&mut self, chunks: &[CopyChunk]) {
         for chunk in chunks {
             self.copy_ops[chunk.start..chunk.start + chunk.data.len()].fill(0);
         }
     }
 
     /// Marks the destination bytes of a copy as bytes to which a copy is in flight.
-    pub(super) fn begin_copy(&mut self, chunk: &CopyChunk) {
+    pub(crate) fn begin_copy(&mut self, chunk: &CopyChunk) {
         let end = chunk.start + chunk.data.len();
         if self.copy_ops.len() < end {
             self.copy_ops.resize(end, 0);
@@ -103,20 +103,20 @@ impl InFlight {
     }
 
     /// Issues a copy of the current role.
-    pub(super) fn issue_copy(&mut self, chunk: CopyChunk) {
+    pub(crate) fn issue_copy(&mut self, chunk: CopyChunk) {
         self.begin_copy(&chunk);
         let queues = self.current_queues();
         if chunk.by_tma { queues.tma_copies.push(chunk) } else { queues.open_group.push(chunk) }
     }
 
     /// Commits the open copy group.
-    pub(super) fn commit_copies(&mut self) {
+    pub(crate) fn commit_copies(&mut self) {
         let queues = self.current_queues();
         queues.copy_groups.push_back(std::mem::take(&mut queues.open_group));
     }
 
     /// Completes and returns the copies of all groups except the last `pending`.
-    pub(super) fn complete_copy_groups(&mut self, pending: usize) -> Vec<CopyChunk> {
+    pub(crate) fn complete_copy_groups(&mut self, pending: usize) -> Vec<CopyChunk> {
         let queues = self.current_queues();
         let completed_count = queues.copy_groups.len().saturating_sub(pending);
         let chunks: Vec<CopyChunk> = queues.copy_groups.drain(..completed_count).flatten().collect();
@@ -125,12 +125,12 @@ impl InFlight {
     }
 
     /// Opens an MMA group of the current role. Later MMA reads of the role belong to this group.
-    pub(super) fn open_mma_group(&mut self) {
+    pub(crate) fn open_mma_group(&mut self) {
         self.current_queues().mma_groups.push_back(Vec::new());
     }
 
     /// Adds a read to the open MMA group of the current role.
-    pub(super) fn add_mma_read(&mut self, read: MmaRead) {
+    pub(crate) fn add_mma_read(&mut self, read: MmaRead) {
         let end = read.start + read.length;
         if self.mma_reads.len() < end {
             self.mma_reads.resize(end, (0, 0));
@@ -140,7 +140,7 @@ impl InFlight {
     }
 
     /// Completes all MMA groups except the last `pending`. Returns the reads of the completed groups.
-    pub(super) fn complete_mma_groups(&mut self, pending: usize) -> Vec<MmaRead> {
+    pub(crate) fn complete_mma_groups(&mut self, pending: usize) -> Vec<MmaRead> {
         let queues = self.current_queues();
         let completed_count = queues.mma_groups.len().saturating_sub(pending);
         let reads: Vec<MmaRead> = queues.mma_groups.drain(..completed_count).flatten().collect();
@@ -151,7 +151,7 @@ impl InFlight {
     }
 
     /// Checks that no copy to these bytes is in flight.
-    pub(super) fn check_no_copy(&self, start: usize, length: usize) -> Result<(), AccessFault> {
+    pub(crate) fn check_no_copy(&self, start: usize, length: usize) -> Result<(), AccessFault> {
         let end = self.copy_ops.len().min(start.saturating_add(length));
         let bytes = self.copy_ops.get(start..end).unwrap_or_default();
         // A branchless scan of all bytes is much faster than a search for the first byte with a copy.
@@ -163,7 +163,7 @@ impl InFlight {
     }
 
     /// Checks that no MMA in flight reads these bytes.
-    pub(super) fn check_no_mma_read(&self, start: usize, length: usize) -> Result<(), AccessFault> {
+    pub(crate) fn check_no_mma_read(&self, start: usize, length: usize) -> Result<(), AccessFault> {
         let end = self.mma_reads.len().min(start.saturating_add(length));
         let bytes = self.mma_reads.get(start..end).unwrap_or_default();
         if bytes.iter().fold(0, |all, (_, count)| all | count) == 0 {

@@ -4,9 +4,10 @@
 //! between them. The detector records a history of each byte: its last writer and its last readers.
 
 use super::WarpRole;
+use super::access_history::{AccessHistory, HistoryIndex, HistoryTable};
+use super::cta_memory::{BufferPlacement, SharedMemory};
 use super::in_flight::{CopyChunk, InFlight, MmaRead};
 use super::pipelines::{BarrierSide, PipelineConfig, Pipelines, RemoteArrival, VectorClock, merge_vector_clock};
-use super::shared::{BufferPlacement, SharedMemory};
 use base::Op as OpId;
 use std::collections::BTreeMap;
 use tileas::effects::{AccessKind, BufferAccess, Completes, Proxy};
@@ -15,11 +16,11 @@ use tileas::effects::{AccessKind, BufferAccess, Completes, Proxy};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct WarpAccess {
     /// The number of the op execution among all op executions of the CTA, counted from 1. 0 means no access.
-    event: u32,
+    pub(crate) event: u32,
     /// The number of the op.
-    op: u32,
+    pub(crate) op: u32,
     /// The number of the warp within the CTA, or a number from `MMAS_OF_ROLE` or `WARPS_OF_ROLE` on.
-    warp: u16,
+    pub(crate) warp: u16,
 }
 
 /// Base of the warp numbers that stand for several warps of a role: this value plus the index of the role.
@@ -31,84 +32,6 @@ const PAGE_BYTES: usize = 4096;
 /// If more pages of global memory have histories, the next barrier removes all histories. This applies to a CTA without warp
 /// roles, where a barrier orders all earlier accesses before all later ones.
 const MAX_PAGES: usize = 256;
-
-/// The accesses to a byte with which a later access may race.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct AccessHistory {
-    /// The last write to the byte.
-    writer: WarpAccess,
-    /// The last readers of up to two warp roles whose reads are not ordered with each other.
-    readers: [WarpAccess; 2],
-}
-
-/// Index of an access history in the history table. A byte without accesses has history 0.
-pub(crate) type HistoryIndex = u32;
-
-/// Interned access histories. Neighbouring bytes usually have equal histories. Each byte therefore stores an index, and an access
-/// checks each run of bytes with equal indices once.
-pub(crate) struct HistoryTable {
-    histories: Vec<AccessHistory>,
-    /// Recently added histories by hash, so that equal histories usually share an index.
-    recent: Box<[HistoryIndex; RECENT_ENTRIES]>,
-    /// Number of histories at which the owner of the table removes unused histories.
-    compaction_threshold: usize,
-}
-
-/// Number of entries of `HistoryTable::recent`.
-const RECENT_ENTRIES: usize = 256;
-/// The initial `HistoryTable::compaction_threshold`, which corresponds to 18 MiB of histories.
-const INITIAL_COMPACTION_THRESHOLD: usize = 1 << 19;
-
-impl Default for HistoryTable {
-    fn default() -> Self {
-        HistoryTable {
-            histories: vec![AccessHistory::default()],
-            recent: Box::new([0; RECENT_ENTRIES]),
-            compaction_threshold: INITIAL_COMPACTION_THRESHOLD,
-        }
-    }
-}
-
-impl HistoryTable {
-    /// Returns the index of a history. If the history is not among the recent histories, adds it.
-    fn intern(&mut self, history: AccessHistory) -> HistoryIndex {
-        let hash = |access: WarpAccess| access.event.wrapping_mul(31) ^ u32::from(access.warp);
-        let [first, second] = history.readers.map(hash);
-        let entry = (hash(history.writer) ^ first.rotate_left(7) ^ second.rotate_left(13)) as usize % RECENT_ENTRIES;
-        let recent = self.recent[entry];
-        if self.histories[recent as usize] == history {
-            return recent;
-        }
-        self.histories.push(history);
-        self.recent[entry] = (self.histories.len() - 1) as HistoryIndex;
-        self.recent[entry]
-    }
-
-    /// Returns the number of interned histories, including the history of a byte without accesses.
-    #[cfg(test)]
-    pub(crate) fn history_count(&self) -> usize {
-        self.histories.len()
-    }
-    /// Returns whether the owner of the table must remove unused histories.
-    pub(crate) fn is_full(&self) -> bool {
-        self.histories.len() >= self.compaction_threshold
-    }
-
-    /// Removes the histories to which no byte refers. `bytes` yields the indices of all bytes. The function updates these indices.
-    pub(crate) fn compact<'a>(&mut self, bytes: impl Iterator<Item = &'a mut [HistoryIndex]>) {
-        let old = std::mem::replace(&mut self.histories, vec![AccessHistory::default()]);
-        let mut new_index: Vec<HistoryIndex> = vec![0; old.len()];
-        for index in bytes.flatten() {
-            if *index != 0 && new_index[*index as usize] == 0 {
-                self.histories.push(old[*index as usize]);
-                new_index[*index as usize] = (self.histories.len() - 1) as HistoryIndex;
-            }
-            *index = new_index[*index as usize];
-        }
-        self.recent.fill(0);
-        self.compaction_threshold = INITIAL_COMPACTION_THRESHOLD.max(2 * self.histories.len());
-    }
-}
 
 /// The reason why the race detector rejects an access.
 #[derive(Debug, PartialEq)]
@@ -162,7 +85,7 @@ impl HappensBefore {
     }
 
     /// Returns the index of the current warp role.
-    pub(super) fn warp_role(&self) -> usize {
+    pub(crate) fn warp_role(&self) -> usize {
         self.warp_role
     }
 
@@ -254,8 +177,8 @@ pub(crate) struct Hazards {
     declared_accesses: Vec<BufferAccess>,
     /// The event with which the current op completes, for example the completion of its MMA group.
     completes: Completes,
-    pub(super) in_flight: InFlight,
-    pub(super) pipelines: Pipelines,
+    pub(crate) in_flight: InFlight,
+    pub(crate) pipelines: Pipelines,
     /// Arrivals to forward to the other CTAs of the cluster.
     pub(crate) remote_arrivals: Vec<RemoteArrival>,
     /// The message about a protocol violation by an arrival from another CTA. `None` without a violation.
@@ -268,7 +191,7 @@ pub(crate) struct Hazards {
 }
 
 impl Hazards {
-    pub(super) fn new(
+    pub(crate) fn new(
         placements: &[BufferPlacement],
         checks_races: bool,
         warp_roles: &[WarpRole],
@@ -291,7 +214,7 @@ impl Hazards {
     }
 
     /// Switches to a warp role. Later calls number the warps of this role from 0.
-    pub(super) fn switch_role(&mut self, warp_role: usize) {
+    pub(crate) fn switch_role(&mut self, warp_role: usize) {
         self.clock.warp_role = warp_role;
         self.in_flight.switch_role(warp_role);
     }
@@ -346,13 +269,13 @@ impl Hazards {
     }
 
     /// Checks that a copy may write a chunk, and records the write. Does not copy the data.
-    pub(super) fn check_copy(&mut self, buffer: usize, byte: usize, length: usize, warp: usize) -> Result<(), AccessFault> {
+    pub(crate) fn check_copy(&mut self, buffer: usize, byte: usize, length: usize, warp: usize) -> Result<(), AccessFault> {
         let start = self.check_writable(buffer, byte, length)?;
         self.shared.record_access(start, length, self.warp_in_cta(warp), true, &self.clock)
     }
 
     /// Issues a chunk of a copy. The data arrives when a wait completes the copy, or at once if the detector ignores races.
-    pub(super) fn copy(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize) -> Result<(), AccessFault> {
+    pub(crate) fn copy(&mut self, buffer: usize, byte: usize, data: &[u8], warp: usize) -> Result<(), AccessFault> {
         if !self.checks_races {
             return self.write(buffer, byte, data, warp);
         }
@@ -365,7 +288,7 @@ impl Hazards {
     }
 
     /// Completes all copy groups of the role except the last `pending`. Other threads may read the data after a subsequent barrier.
-    pub(super) fn wait_for_copies(&mut self, pending: usize) {
+    pub(crate) fn wait_for_copies(&mut self, pending: usize) {
         let chunks = self.in_flight.complete_copy_groups(pending);
         self.complete_copies(chunks);
     }
@@ -380,13 +303,13 @@ impl Hazards {
     }
 
     /// Executes a proxy fence: MMAs and TMA stores may then read the earlier writes of the role to shared memory.
-    pub(super) fn fence(&mut self) {
+    pub(crate) fn fence(&mut self) {
         self.shared.fence(self.clock.warp_role);
     }
 
     /// Records the arrival of all threads of the current role at a barrier of a stage. If copies fill the stage, the arrival
     /// also covers the role's copies in flight. The executor writes their data when the first waiter passes the completed phase.
-    pub(super) fn arrive_at_pipeline(&mut self, pipeline: usize, stage: usize, side: BarrierSide, threads: u32) {
+    pub(crate) fn arrive_at_pipeline(&mut self, pipeline: usize, stage: usize, side: BarrierSide, threads: u32) {
         let mut vector_clock = self.clock.vector_clocks[self.clock.warp_role].clone();
         // An arrival by the completion of MMAs orders only the MMAs of the role. The accesses of its threads need another arrival.
         let entry = if self.pipelines.is_arrived_at_by_mmas(pipeline, side) {
@@ -406,7 +329,7 @@ impl Hazards {
 
     /// Receives an arrival from another CTA. The arrival violates the pipeline protocol if the destination of its TMA copies still
     /// has copies or MMA reads in flight.
-    pub(super) fn receive_arrival(&mut self, arrival: RemoteArrival) {
+    pub(crate) fn receive_arrival(&mut self, arrival: RemoteArrival) {
         for chunk in &arrival.chunks {
             let length = chunk.data.len();
             let not_in_use = self
@@ -426,13 +349,13 @@ impl Hazards {
     }
 
     /// Returns the message about a protocol violation by an arrival from another CTA, or `None` without a violation.
-    pub(super) fn first_violation(&self) -> Option<&str> {
+    pub(crate) fn first_violation(&self) -> Option<&str> {
         self.first_violation.as_deref()
     }
 
     /// Records that the current role passes a pipeline barrier: merges the vector clocks of the arrivals into the role's clock, and
     /// writes the data of the stage's copies.
-    pub(super) fn pass_pipeline_barrier(&mut self, pipeline: usize, stage: usize, side: BarrierSide) {
+    pub(crate) fn pass_pipeline_barrier(&mut self, pipeline: usize, stage: usize, side: BarrierSide) {
         let (_, chunks) = self.pipelines.take_completed(pipeline, stage, side);
         if let Some(first) = chunks.first() {
             let (waiting_role, copying_role) =
@@ -450,7 +373,7 @@ impl Hazards {
 
     /// Completes all MMA groups of the role except the last `pending`. The issuing warps may then overwrite the operands. Other
     /// warps need a subsequent barrier.
-    pub(super) fn wait_for_mmas(&mut self, pending: usize) {
+    pub(crate) fn wait_for_mmas(&mut self, pending: usize) {
         for MmaRead { start, length, warp, op } in self.in_flight.complete_mma_groups(pending) {
             self.clock.current = WarpAccess { event: self.clock.current.event + 1, op, warp: 0 };
             self.clock.completes_with_commit = false;
