@@ -1,20 +1,20 @@
-"""Kernels and launches for `scripts/regret`: cuTile kernels of the kinds that serving and training libraries contain, over tile
-shapes, head sizes, element types and problem sizes.
+"""The cuTile kernels on which `scripts/regret` compares the compiler's default plan with other plans.
 
-`cases()` yields each kernel with one launch. The kernels have no expected results: `scripts/regret` only compares their predicted
-times. Loops are short, so that one CTA is simulated in less than a second.
+The kernels are typical of libraries for inference and training of language models. They vary in tile shape, head size, element type
+and problem size. `cases()` yields each kernel with one launch. The kernels have no expected results: `scripts/regret` only compares
+their predicted or measured times. Loops are short, so that `tile-time` simulates one CTA in less than a second.
 """
 import dataclasses
 import cuda.tile as ct
 
 Const = ct.Constant[int]
 ZERO = ct.PaddingMode.ZERO
-SMS = 132  # SMs of an H100 or H200
+SMS = 132  # The SMs of an H100 or H200. Persistent kernels launch a multiple of this number of CTAs.
 
 
 @dataclasses.dataclass
 class Array:
-    """An array argument in row-major order. `fill` is a fill of docs/launch-files.md; without a fill, the array has random numbers."""
+    """An array argument in row-major order. `fill` is the initial contents, in the form of docs/launch-files.md. None means random numbers."""
     type: str
     shape: tuple
     fill: object = None
@@ -22,9 +22,10 @@ class Array:
 
 @dataclasses.dataclass
 class Case:
+    """A kernel with the arguments and the grid of one launch."""
     name: str
     kernel: object
-    arguments: list            # `Array`, int (a constant of the kernel), or ('f32', value) (a scalar)
+    arguments: list            # An argument is an `Array`, an int (a compile-time constant), or a scalar such as ('f32', 0.125).
     grid: tuple
 
 
@@ -32,6 +33,7 @@ class Case:
 
 @ct.kernel
 def matmul(a, b, c, M: Const, N: Const, K: Const):
+    """Computes C = A B with an f32 accumulator; each CTA computes one M x N tile."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
@@ -43,6 +45,7 @@ def matmul(a, b, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_tf32(a, b, c, M: Const, N: Const, K: Const):
+    """A matmul of f32 matrices, whose elements the kernel rounds to TF32 before the MMA."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
@@ -78,6 +81,7 @@ def matmul_tn(a, b, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_i8(a, b, c, M: Const, N: Const, K: Const):
+    """A matmul of 8-bit integers with a 32-bit accumulator. The right operand is stored transposed."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.int32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
@@ -89,6 +93,7 @@ def matmul_i8(a, b, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_bias_gelu(a, b, bias, residual, c, M: Const, N: Const, K: Const):
+    """A matmul with an epilogue: the kernel adds a bias, applies GELU (tanh approximation), and adds a residual."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
@@ -103,18 +108,20 @@ def matmul_bias_gelu(a, b, bias, residual, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_swiglu(a, gate, up, c, M: Const, N: Const, K: Const):
+    """Two matmuls with one gate_acc operand, combined by SwiGLU: silu(A gate) * (A up)."""
     i, j = ct.bid(0), ct.bid(1)
-    left = ct.zeros((M, N), dtype=ct.float32)
-    right = ct.zeros((M, N), dtype=ct.float32)
+    gate_acc = ct.zeros((M, N), dtype=ct.float32)
+    up_acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
         x = ct.load(a, index=(i, k), shape=(M, K), padding_mode=ZERO)
-        left = ct.mma(x, ct.load(gate, index=(k, j), shape=(K, N), padding_mode=ZERO), left)
-        right = ct.mma(x, ct.load(up, index=(k, j), shape=(K, N), padding_mode=ZERO), right)
-    ct.store(c, index=(i, j), tile=ct.astype(left / (1.0 + ct.exp(-left)) * right, c.dtype))
+        gate_acc = ct.mma(x, ct.load(gate, index=(k, j), shape=(K, N), padding_mode=ZERO), gate_acc)
+        up_acc = ct.mma(x, ct.load(up, index=(k, j), shape=(K, N), padding_mode=ZERO), up_acc)
+    ct.store(c, index=(i, j), tile=ct.astype(gate_acc / (1.0 + ct.exp(-gate_acc)) * up_acc, c.dtype))
 
 
 @ct.kernel
 def matmul_persistent(a, b, c, M: Const, N: Const, K: Const):
+    """A matmul with fewer CTAs than output tiles: each CTA computes several output tiles in a loop."""
     columns = ct.cdiv(c.shape[1], N)
     tiles = ct.cdiv(c.shape[0], M) * columns
     for tile in range(ct.bid(0), tiles, ct.num_blocks(0)):
@@ -129,7 +136,7 @@ def matmul_persistent(a, b, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_split_k(a, b, c, M: Const, N: Const, K: Const, S: Const):
-    """A matmul that divides K among S CTAs. They add their results with atomics."""
+    """A matmul that divides K among S CTAs. The CTAs add their partial results to the output with atomics."""
     i, j, s = ct.bid(0), ct.bid(1), ct.bid(2)
     acc = ct.zeros((M, N), dtype=ct.float32)
     steps = ct.num_tiles(a, axis=1, shape=(M, K)) // S
@@ -143,6 +150,7 @@ def matmul_split_k(a, b, c, M: Const, N: Const, K: Const, S: Const):
 
 @ct.kernel
 def matmul_batched(a, b, c, M: Const, N: Const, K: Const):
+    """A batched matmul; the third grid dimension is the batch index."""
     n, i, j = ct.bid(2), ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=2, shape=(1, M, K))):
@@ -154,7 +162,7 @@ def matmul_batched(a, b, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_masked(a, b, counts, c, M: Const, N: Const, K: Const):
-    """A batched matmul that skips row tiles after the loaded row count of a batch element."""
+    """A batched matmul with a loaded row count per batch element. CTAs whose rows are all at or after this count do nothing."""
     n, i, j = ct.bid(2), ct.bid(0), ct.bid(1)
     count = ct.load(counts, index=(n,), shape=())
     if i * M < count:
@@ -168,7 +176,7 @@ def matmul_masked(a, b, counts, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_fp8_scaled(a, b, a_scale, b_scale, c, M: Const, N: Const, K: Const):
-    """A matmul of 8-bit floats. The left operand has one scale per row and group of K, the right operand one per block."""
+    """A matmul of 8-bit floats. The left operand has one scale per row and K tile, the right operand one per N x K tile."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
@@ -182,7 +190,7 @@ def matmul_fp8_scaled(a, b, a_scale, b_scale, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_w8a16(a, b, scale, c, M: Const, N: Const, K: Const):
-    """A matmul with 8-bit weights, which the kernel converts to 16-bit floats before the MMA."""
+    """A matmul with 8-bit integer weights, which the kernel converts to 16-bit floats before the MMA."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
@@ -194,7 +202,7 @@ def matmul_w8a16(a, b, scale, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def matmul_w4a16(a, b, scale, c, M: Const, N: Const, K: Const):
-    """A matmul with two 4-bit weights per byte, and a scale per group of K."""
+    """A matmul with two 4-bit weights per byte, and one scale per weight column and 2 K weights."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.zeros((M, N), dtype=ct.float32)
     for k in range(ct.num_tiles(b, axis=1, shape=(N, K))):
@@ -211,7 +219,8 @@ def matmul_w4a16(a, b, scale, c, M: Const, N: Const, K: Const):
 
 @ct.kernel
 def moe_matmul(a, weights, tokens, experts, factors, c, M: Const, N: Const, K: Const):
-    """A matmul of a mixture of experts: the kernel gathers rows that a router sorted by expert, and multiplies them by the expert's matrix."""
+    """A matmul for a mixture of experts. The kernel gathers the token rows, which a router has sorted by expert, and multiplies
+    each row tile by the matrix of its expert."""
     i, j = ct.bid(0), ct.bid(1)
     rows = ct.gather(tokens, i * M + ct.arange(M, dtype=ct.int32))
     expert = ct.load(experts, index=(i,), shape=())
@@ -228,7 +237,7 @@ def moe_matmul(a, weights, tokens, experts, factors, c, M: Const, N: Const, K: C
 
 @ct.kernel
 def gemv(a, x, y, R: Const, T: Const):
-    """A matrix times a vector; each CTA computes a few rows."""
+    """A matrix-vector product; each CTA computes R elements of the result."""
     i = ct.bid(0)
     acc = ct.zeros((R, T), dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(R, T))):
@@ -248,10 +257,10 @@ def attention(q, k, v, o, scale, M: Const, N: Const, D: Const, CAUSAL: Const):
     row_sum = ct.zeros((M, 1), dtype=ct.float32)
     acc = ct.zeros((M, D), dtype=ct.float32)
     rows = i * M + ct.arange(M, dtype=ct.int32)
-    last = ct.cdiv(k.shape[1], N)
+    key_tiles = ct.cdiv(k.shape[1], N)
     if CAUSAL:
-        last = min(ct.cdiv((i + 1) * M, N), last)
-    for j in range(last):
+        key_tiles = min(ct.cdiv((i + 1) * M, N), key_tiles)
+    for j in range(key_tiles):
         keys = ct.reshape(ct.load(k, index=(h, j, 0), shape=(1, N, D)), (N, D))
         scores = ct.mma(query, ct.transpose(keys), ct.zeros((M, N), dtype=ct.float32)) * scale
         if CAUSAL:
@@ -268,7 +277,8 @@ def attention(q, k, v, o, scale, M: Const, N: Const, D: Const, CAUSAL: Const):
 
 @ct.kernel
 def attention_decode(q, k, v, o, lse, scale, G: Const, N: Const, D: Const, SPLIT: Const):
-    """One query token with G heads per head of keys; each CTA attends to SPLIT tiles of keys."""
+    """Attention of one query token to a range of SPLIT key tiles. G query heads share one key head. The kernel also stores the
+    log-sum-exps of the range, with which `merge_splits` combines the ranges."""
     h, s = ct.bid(0), ct.bid(1)
     query = ct.reshape(ct.load(q, index=(h, 0, 0), shape=(1, G, D)), (G, D))
     row_max = ct.full((G, 1), -1e30, dtype=ct.float32)
@@ -289,7 +299,7 @@ def attention_decode(q, k, v, o, lse, scale, G: Const, N: Const, D: Const, SPLIT
 
 @ct.kernel
 def attention_decode_paged(q, k, v, table, o, scale, G: Const, P: Const, D: Const, PAGES: Const):
-    """Decoding with keys in pages that a table lists."""
+    """Attention of one query token to keys and values in pages of P tokens. A table lists the pages of each sequence."""
     b, h = ct.bid(0), ct.bid(1)
     query = ct.reshape(ct.load(q, index=(b, h, 0, 0), shape=(1, 1, G, D)), (G, D))
     row_max = ct.full((G, 1), -1e30, dtype=ct.float32)
@@ -310,7 +320,8 @@ def attention_decode_paged(q, k, v, table, o, scale, G: Const, P: Const, D: Cons
 
 @ct.kernel
 def attention_decode_mla(q, qr, c, cr, o, scale, G: Const, N: Const, D: Const, R: Const, SPLIT: Const):
-    """Decoding with multi-head latent attention: one matrix is both keys and values, and R more columns of the keys have positions."""
+    """Decoding with multi-head latent attention. The latent matrix `c` provides both keys and values. The keys have R further columns,
+    `cr`, with rotary position embeddings."""
     b, s = ct.bid(0), ct.bid(1)
     query = ct.reshape(ct.load(q, index=(b, 0, 0), shape=(1, G, D)), (G, D))
     rope_query = ct.reshape(ct.load(qr, index=(b, 0, 0), shape=(1, G, R)), (G, R))
@@ -331,28 +342,29 @@ def attention_decode_mla(q, qr, c, cr, o, scale, G: Const, N: Const, D: Const, R
 
 
 @ct.kernel
-def merge_splits(parts, lse, o, S: Const, D: Const):
-    """Merges the results of S key ranges of an attention kernel, weighted by their log-sum-exps."""
+def merge_splits(partial_results, lse, o, S: Const, D: Const):
+    """Merges the attention results of S key ranges. The weight of a range is 2 to the power of its log-sum-exp."""
     b = ct.bid(0)
-    weights = ct.load(lse, index=(b, 0), shape=(1, S))
-    factors = ct.exp2(weights - ct.max(weights, axis=1, keepdims=True))
+    log_weights = ct.load(lse, index=(b, 0), shape=(1, S))
+    factors = ct.exp2(log_weights - ct.max(log_weights, axis=1, keepdims=True))
     factors = factors / ct.sum(factors, axis=1, keepdims=True)
-    all_parts = ct.reshape(ct.load(parts, index=(b, 0, 0), shape=(1, S, D)), (S, D))
+    all_parts = ct.reshape(ct.load(partial_results, index=(b, 0, 0), shape=(1, S, D)), (S, D))
     out = ct.sum(ct.astype(all_parts, ct.float32) * ct.reshape(factors, (S, 1)), axis=0, keepdims=True)
     ct.store(o, index=(b, 0), tile=ct.astype(out, o.dtype))
 
 
 @ct.kernel
 def linear_attention(q, k, v, o, T: Const, D: Const):
+    """Causal linear attention of one head in chunks of T tokens. The loop carries a D x D state from chunk to chunk."""
     h = ct.bid(0)
     state = ct.zeros((D, D), dtype=ct.float32)
-    number = ct.arange(T, dtype=ct.int32)
+    token = ct.arange(T, dtype=ct.int32)
     for t in range(ct.num_tiles(q, axis=1, shape=(1, T, D))):
         queries = ct.reshape(ct.load(q, index=(h, t, 0), shape=(1, T, D)), (T, D))
         keys = ct.reshape(ct.load(k, index=(h, t, 0), shape=(1, T, D)), (T, D))
         values = ct.reshape(ct.load(v, index=(h, t, 0), shape=(1, T, D)), (T, D))
         scores = ct.mma(queries, ct.transpose(keys), ct.zeros((T, T), dtype=ct.float32))
-        scores = ct.where(number[:, None] >= number[None, :], scores, 0.0)
+        scores = ct.where(token[:, None] >= token[None, :], scores, 0.0)
         out = ct.mma(ct.astype(scores, q.dtype), values, ct.zeros((T, D), dtype=ct.float32))
         out = ct.mma(queries, ct.astype(state, q.dtype), out)
         ct.store(o, index=(h, t, 0), tile=ct.reshape(ct.astype(out, o.dtype), (1, T, D)))
@@ -361,24 +373,25 @@ def linear_attention(q, k, v, o, T: Const, D: Const):
 
 @ct.kernel
 def delta_rule(q, k, v, gate, beta, o, D: Const, E: Const):
-    """A gated delta rule, one token after the other: a state of D x E elements in registers."""
-    h, part = ct.bid(0), ct.bid(1)
+    """A gated delta rule that processes one token per iteration. The loop carries a state of D x E elements."""
+    h, column_tile = ct.bid(0), ct.bid(1)
     state = ct.zeros((D, E), dtype=ct.float32)
     for t in range(q.shape[1]):
         key = ct.reshape(ct.astype(ct.load(k, index=(h, t, 0), shape=(1, 1, D)), ct.float32), (D, 1))
         query = ct.reshape(ct.astype(ct.load(q, index=(h, t, 0), shape=(1, 1, D)), ct.float32), (D, 1))
-        value = ct.reshape(ct.astype(ct.load(v, index=(h, t, part), shape=(1, 1, E)), ct.float32), (1, E))
+        value = ct.reshape(ct.astype(ct.load(v, index=(h, t, column_tile), shape=(1, 1, E)), ct.float32), (1, E))
         state = state * ct.exp(ct.reshape(ct.load(gate, index=(h, t), shape=(1, 1)), (1, 1)))
         error = (value - ct.sum(state * key, axis=0, keepdims=True)) * ct.load(beta, index=(h, t), shape=(1, 1))
         state = state + key * error
         out = ct.sum(state * query, axis=0, keepdims=True)
-        ct.store(o, index=(h, t, part), tile=ct.reshape(ct.astype(out, o.dtype), (1, 1, E)))
+        ct.store(o, index=(h, t, column_tile), tile=ct.reshape(ct.astype(out, o.dtype), (1, 1, E)))
 
 
 # Norms and softmax
 
 @ct.kernel
 def rms_norm(x, w, y, R: Const, N: Const):
+    """An RMS norm with R complete rows per CTA."""
     i = ct.bid(0)
     row = ct.astype(ct.load(x, index=(i, 0), shape=(R, N), padding_mode=ZERO), ct.float32)
     scale = ct.rsqrt(ct.sum(row * row, axis=1, keepdims=True) / x.shape[1] + 1e-6)
@@ -388,6 +401,7 @@ def rms_norm(x, w, y, R: Const, N: Const):
 
 @ct.kernel
 def rms_norm_chunked(x, w, y, T: Const):
+    """An RMS norm of one row per CTA, in two loops over tiles of T elements: the sum of squares, then the result."""
     i = ct.bid(0)
     total = ct.zeros((1, T), dtype=ct.float32)
     for j in range(ct.num_tiles(x, axis=1, shape=(1, T))):
@@ -402,7 +416,7 @@ def rms_norm_chunked(x, w, y, T: Const):
 
 @ct.kernel
 def rms_norm_by_gather(x, w, y, T: Const):
-    """An RMS norm that loads and stores by element indices instead of views."""
+    """The computation of `rms_norm_chunked` with `ct.gather` and `ct.scatter` instead of loads and stores of tiles."""
     i = ct.bid(0)
     total = ct.zeros((T,), dtype=ct.float32)
     for j in range(ct.cdiv(x.shape[1], T)):
@@ -419,6 +433,7 @@ def rms_norm_by_gather(x, w, y, T: Const):
 
 @ct.kernel
 def rms_norm_persistent(x, w, y, R: Const, N: Const):
+    """An RMS norm in which each CTA processes several groups of R rows in a loop."""
     weight = ct.astype(ct.load(w, index=(0, 0), shape=(1, N), padding_mode=ZERO), ct.float32)
     for i in range(ct.bid(0), ct.num_tiles(x, axis=0, shape=(R, N)), ct.num_blocks(0)):
         row = ct.astype(ct.load(x, index=(i, 0), shape=(R, N), padding_mode=ZERO), ct.float32)
@@ -428,6 +443,7 @@ def rms_norm_persistent(x, w, y, R: Const, N: Const):
 
 @ct.kernel
 def layer_norm(x, w, b, y, R: Const, N: Const):
+    """A layer norm with R complete rows per CTA."""
     i = ct.bid(0)
     row = ct.astype(ct.load(x, index=(i, 0), shape=(R, N), padding_mode=ZERO), ct.float32)
     mean = ct.sum(row, axis=1, keepdims=True) / x.shape[1]
@@ -440,7 +456,7 @@ def layer_norm(x, w, b, y, R: Const, N: Const):
 
 @ct.kernel
 def norm_backward_weights(dy, x, rstd, dw, R: Const, N: Const):
-    """The gradient of the weights of an RMS norm: each CTA adds up its rows of one column tile."""
+    """Computes partial gradients of the weights of an RMS norm. Each CTA adds up the terms of its rows for N columns."""
     i, j = ct.bid(0), ct.bid(1)
     total = ct.zeros((R, N), dtype=ct.float32)
     rows = ct.num_tiles(x, axis=0, shape=(R, N))
@@ -453,14 +469,16 @@ def norm_backward_weights(dy, x, rstd, dw, R: Const, N: Const):
 
 @ct.kernel
 def softmax(x, y, R: Const, N: Const):
+    """A softmax with R complete rows per CTA."""
     i = ct.bid(0)
     row = ct.astype(ct.load(x, index=(i, 0), shape=(R, N), padding_mode=ct.PaddingMode.NEG_INF), ct.float32)
-    e = ct.exp(row - ct.max(row, axis=1, keepdims=True))
-    ct.store(y, index=(i, 0), tile=ct.astype(e / ct.sum(e, axis=1, keepdims=True), y.dtype))
+    exponentials = ct.exp(row - ct.max(row, axis=1, keepdims=True))
+    ct.store(y, index=(i, 0), tile=ct.astype(exponentials / ct.sum(exponentials, axis=1, keepdims=True), y.dtype))
 
 
 @ct.kernel
 def softmax_chunked(x, y, T: Const):
+    """A softmax of one row per CTA, in two loops over tiles of T elements. The first loop computes an online maximum and sum."""
     i = ct.bid(0)
     row_max = ct.full((1, 1), -1e30, dtype=ct.float32)
     row_sum = ct.zeros((1, 1), dtype=ct.float32)
@@ -476,6 +494,7 @@ def softmax_chunked(x, y, T: Const):
 
 @ct.kernel
 def cross_entropy(logits, labels, loss, T: Const):
+    """The cross-entropy loss of one row of logits per CTA, with an online log-sum-exp."""
     i = ct.bid(0)
     label = ct.load(labels, index=(i,), shape=())
     row_max = ct.full((T,), -1e30, dtype=ct.float32)
@@ -495,6 +514,7 @@ def cross_entropy(logits, labels, loss, T: Const):
 
 @ct.kernel
 def silu_mul(x, y, T: Const, H: Const):
+    """Computes silu(gate) * up. The two inputs are the left and the right half of the rows of `x`; H is the number of tiles in a half."""
     i, j = ct.bid(0), ct.bid(1)
     gate = ct.astype(ct.load(x, index=(i, j), shape=(1, T), padding_mode=ZERO), ct.float32)
     up = ct.astype(ct.load(x, index=(i, j + H), shape=(1, T), padding_mode=ZERO), ct.float32)
@@ -503,6 +523,7 @@ def silu_mul(x, y, T: Const, H: Const):
 
 @ct.kernel
 def gelu_add(x, y, z, T: Const):
+    """Computes gelu(x) + y, with the tanh approximation."""
     i = ct.bid(0)
     a = ct.astype(ct.load(x, index=(i,), shape=(T,), padding_mode=ZERO), ct.float32)
     b = ct.astype(ct.load(y, index=(i,), shape=(T,), padding_mode=ZERO), ct.float32)
@@ -511,6 +532,7 @@ def gelu_add(x, y, z, T: Const):
 
 @ct.kernel
 def add_persistent(x, y, z, T: Const):
+    """An addition in which each CTA processes several tiles in a loop."""
     for i in range(ct.bid(0), ct.num_tiles(x, axis=0, shape=(T,)), ct.num_blocks(0)):
         a = ct.load(x, index=(i,), shape=(T,), padding_mode=ZERO)
         b = ct.load(y, index=(i,), shape=(T,), padding_mode=ZERO)
@@ -519,17 +541,19 @@ def add_persistent(x, y, z, T: Const):
 
 @ct.kernel
 def rope(q, cos, sin, y, H: Const, D: Const):
+    """Applies rotary position embeddings to all H heads of one token. D is half of the head size."""
     t = ct.bid(0)
-    first = ct.astype(ct.load(q, index=(t, 0, 0), shape=(1, H, D)), ct.float32)
-    second = ct.astype(ct.load(q, index=(t, 0, 1), shape=(1, H, D)), ct.float32)
+    first_half = ct.astype(ct.load(q, index=(t, 0, 0), shape=(1, H, D)), ct.float32)
+    second_half = ct.astype(ct.load(q, index=(t, 0, 1), shape=(1, H, D)), ct.float32)
     c = ct.reshape(ct.load(cos, index=(t, 0), shape=(1, D)), (1, 1, D))
     s = ct.reshape(ct.load(sin, index=(t, 0), shape=(1, D)), (1, 1, D))
-    ct.store(y, index=(t, 0, 0), tile=ct.astype(first * c - second * s, y.dtype))
-    ct.store(y, index=(t, 0, 1), tile=ct.astype(second * c + first * s, y.dtype))
+    ct.store(y, index=(t, 0, 0), tile=ct.astype(first_half * c - second_half * s, y.dtype))
+    ct.store(y, index=(t, 0, 1), tile=ct.astype(second_half * c + first_half * s, y.dtype))
 
 
 @ct.kernel
 def transpose(x, y, M: Const, N: Const):
+    """Transposes a matrix in tiles of M x N elements."""
     i, j = ct.bid(0), ct.bid(1)
     ct.store(y, index=(j, i), tile=ct.transpose(ct.load(x, index=(i, j), shape=(M, N), padding_mode=ZERO)))
 
@@ -544,6 +568,7 @@ def permute_heads(x, y, T: Const, H: Const, D: Const):
 
 @ct.kernel
 def gather_rows(table, ids, y, R: Const, T: Const):
+    """Gathers rows of a table by index, as an embedding layer does."""
     i, j = ct.bid(0), ct.bid(1)
     rows = ct.load(ids, index=(i,), shape=(R,))
     columns = j * T + ct.arange(T, dtype=ct.int32)
@@ -551,14 +576,14 @@ def gather_rows(table, ids, y, R: Const, T: Const):
 
 
 @ct.kernel
-def moe_combine(x, places, factors, y, TOP: Const, T: Const):
-    """Combines a mixture of experts: adds up the weighted rows that the experts of a token computed."""
+def moe_combine(x, expert_rows, factors, y, TOP: Const, T: Const):
+    """Combines the outputs of a mixture of experts: adds up the TOP expert rows of a token, each times its factor."""
     i = ct.bid(0)
     for j in range(ct.cdiv(y.shape[1], T)):
         columns = j * T + ct.arange(T, dtype=ct.int32)
         total = ct.zeros((T,), dtype=ct.float32)
         for e in range(TOP):
-            row = ct.load(places, index=(i, e), shape=())
+            row = ct.load(expert_rows, index=(i, e), shape=())
             factor = ct.load(factors, index=(i, e), shape=())
             total = total + ct.astype(ct.gather(x, (row, columns)), ct.float32) * factor
         ct.store(y, index=(i, j), tile=ct.reshape(ct.astype(total, y.dtype), (1, T)))
@@ -578,7 +603,7 @@ def quantise_groups(x, y, scale, R: Const, G: Const, N: Const):
 
 @ct.kernel
 def quantise_rows(x, y, scale, T: Const):
-    """Quantises rows with one scale per row; the kernel reads each row twice."""
+    """Quantises rows to 8-bit floats with one scale per row. The first loop over a row computes the scale, the second the result."""
     i = ct.bid(0)
     max_magnitudes = ct.zeros((1, T), dtype=ct.float32)
     for j in range(ct.num_tiles(x, axis=1, shape=(1, T))):
@@ -592,7 +617,7 @@ def quantise_rows(x, y, scale, T: Const):
 
 @ct.kernel
 def amax(x, out, T: Const, S: Const):
-    """Computes the largest magnitude of each of a few slices, with a serial loop."""
+    """Computes the largest magnitude of S consecutive tiles of T elements per CTA, in a loop over the tiles."""
     i = ct.bid(0)
     max_magnitudes = ct.zeros((T,), dtype=ct.float32)
     for j in range(S):
@@ -602,12 +627,14 @@ def amax(x, out, T: Const, S: Const):
 
 @ct.kernel
 def row_sums(x, out, R: Const, N: Const):
+    """Computes the sums of R complete rows per CTA."""
     i = ct.bid(0)
     ct.store(out, index=(i,), tile=ct.sum(ct.astype(ct.load(x, index=(i, 0), shape=(R, N)), ct.float32), axis=1))
 
 
 @ct.kernel
 def column_sums(x, out, R: Const, N: Const):
+    """Computes the sums of N columns per CTA, in a loop over tiles of R rows."""
     j = ct.bid(0)
     total = ct.zeros((R, N), dtype=ct.float32)
     for r in range(ct.num_tiles(x, axis=0, shape=(R, N))):
@@ -617,106 +644,112 @@ def column_sums(x, out, R: Const, N: Const):
 
 @ct.kernel
 def row_scan(x, y, R: Const, N: Const):
+    """Computes the prefix sums along R complete rows per CTA."""
     i = ct.bid(0)
     ct.store(y, index=(i, 0), tile=ct.cumsum(ct.load(x, index=(i, 0), shape=(R, N)), axis=1))
 
 
 @ct.kernel
 def row_scan_chunked(x, y, R: Const, T: Const):
-    """A running sum along rows that are longer than a tile."""
+    """Computes the prefix sums along R rows per CTA, in a loop over tiles of T columns."""
     i = ct.bid(0)
-    before = ct.zeros((R, 1), dtype=ct.float32)
+    preceding_sum = ct.zeros((R, 1), dtype=ct.float32)
     for j in range(ct.num_tiles(x, axis=1, shape=(R, T))):
         tile = ct.astype(ct.load(x, index=(i, j), shape=(R, T)), ct.float32)
-        ct.store(y, index=(i, j), tile=ct.astype(ct.cumsum(tile, axis=1) + before, y.dtype))
-        before = before + ct.sum(tile, axis=1, keepdims=True)
+        ct.store(y, index=(i, j), tile=ct.astype(ct.cumsum(tile, axis=1) + preceding_sum, y.dtype))
+        preceding_sum = preceding_sum + ct.sum(tile, axis=1, keepdims=True)
 
 
 @ct.kernel
 def router_top1(logits, best, weight, R: Const, E: Const):
+    """A router of a mixture of experts: computes the best expert of each token and its softmax weight."""
     i = ct.bid(0)
     tile = ct.astype(ct.load(logits, index=(i, 0), shape=(R, E)), ct.float32)
-    e = ct.exp(tile - ct.max(tile, axis=1, keepdims=True))
+    exponentials = ct.exp(tile - ct.max(tile, axis=1, keepdims=True))
     ct.store(best, index=(i,), tile=ct.astype(ct.argmax(tile, axis=1), ct.int32))
-    ct.store(weight, index=(i,), tile=ct.max(e, axis=1) / ct.sum(e, axis=1))
+    ct.store(weight, index=(i,), tile=ct.max(exponentials, axis=1) / ct.sum(exponentials, axis=1))
 
 
-TYPES = {'f16': ct.float16, 'bf16': ct.bfloat16, 'f32': ct.float32, 'e4m3': ct.float8_e4m3fn, 'i8': ct.int8, 'i32': ct.int32}
-BYTES = {'f16': 2, 'bf16': 2, 'f32': 4, 'e4m3': 1, 'i8': 1, 'i32': 4}
+CUTILE_TYPES = {'f16': ct.float16, 'bf16': ct.bfloat16, 'f32': ct.float32, 'e4m3': ct.float8_e4m3fn, 'i8': ct.int8, 'i32': ct.int32}
+ELEMENT_BYTES = {'f16': 2, 'bf16': 2, 'f32': 4, 'e4m3': 1, 'i8': 1, 'i32': 4}
 
 
 def matmul_cases():
+    """Yields the matmuls and matrix-vector products."""
     tiles = [(64, 64, 32), (64, 64, 64), (64, 128, 64), (128, 64, 64), (128, 128, 32), (128, 128, 64), (128, 128, 128), (128, 256, 64),
              (256, 128, 64), (256, 256, 64), (64, 256, 64), (32, 128, 128), (16, 128, 128), (16, 64, 256)]
-    for at, (m, n, k) in enumerate(tiles):
-        for kind in ('f16', 'bf16'):
-            rows, columns, deep = [(2048, 4096, 2048), (4096, 2048, 1024), (1024, 1024, 4096)][(at + (kind == 'bf16')) % 3]
+    for index, (m, n, k) in enumerate(tiles):
+        for element_type in ('f16', 'bf16'):
+            rows, columns, depth = [(2048, 4096, 2048), (4096, 2048, 1024), (1024, 1024, 4096)][(index + (element_type == 'bf16')) % 3]
             rows = min(rows, m * 8) if m <= 32 else rows
             grid = (-(-rows // m), -(-columns // n), 1)
-            yield Case(f'matmul_{kind}_{m}x{n}x{k}', matmul, [Array(kind, (rows, deep)), Array(kind, (deep, columns)), Array(kind, (rows, columns)), m, n, k], grid)
+            yield Case(f'matmul_{element_type}_{m}x{n}x{k}', matmul,
+                       [Array(element_type, (rows, depth)), Array(element_type, (depth, columns)), Array(element_type, (rows, columns)), m, n, k], grid)
     for m, n, k in [(64, 64, 32), (128, 64, 32), (128, 128, 32), (64, 128, 32), (128, 256, 32), (32, 64, 32)]:
-        rows, columns, deep = 2048, 2048, 1024
-        yield Case(f'tf32_{m}x{n}x{k}', matmul_tf32, [Array('f32', (rows, deep)), Array('f32', (deep, columns)), Array('f32', (rows, columns)), m, n, k],
+        rows, columns, depth = 2048, 2048, 1024
+        yield Case(f'tf32_{m}x{n}x{k}', matmul_tf32, [Array('f32', (rows, depth)), Array('f32', (depth, columns)), Array('f32', (rows, columns)), m, n, k],
                    (rows // m, columns // n, 1))
     for m, n, k in [(64, 64, 64), (128, 128, 64), (128, 256, 64), (64, 256, 64), (16, 128, 128)]:
-        rows, columns, deep = (2048 if m > 16 else 64), 4096, 2048
+        rows, columns, depth = (2048 if m > 16 else 64), 4096, 2048
         grid = (rows // m, columns // n, 1)
         out = Array('bf16', (rows, columns))
-        yield Case(f'nt_bf16_{m}x{n}x{k}', matmul_nt, [Array('bf16', (rows, deep)), Array('bf16', (columns, deep)), out, m, n, k], grid)
-        yield Case(f'tn_bf16_{m}x{n}x{k}', matmul_tn, [Array('bf16', (deep, rows)), Array('bf16', (deep, columns)), out, m, n, k], grid)
+        yield Case(f'nt_bf16_{m}x{n}x{k}', matmul_nt, [Array('bf16', (rows, depth)), Array('bf16', (columns, depth)), out, m, n, k], grid)
+        yield Case(f'tn_bf16_{m}x{n}x{k}', matmul_tn, [Array('bf16', (depth, rows)), Array('bf16', (depth, columns)), out, m, n, k], grid)
         yield Case(f'gelu_bf16_{m}x{n}x{k}', matmul_bias_gelu,
-                   [Array('bf16', (rows, deep)), Array('bf16', (deep, columns)), Array('bf16', (1, columns)), Array('bf16', (rows, columns)), out, m, n, k], grid)
+                   [Array('bf16', (rows, depth)), Array('bf16', (depth, columns)), Array('bf16', (1, columns)), Array('bf16', (rows, columns)), out, m, n, k], grid)
     for m, n, k in [(64, 64, 64), (128, 64, 64), (128, 128, 64), (64, 128, 64), (32, 64, 128)]:
-        rows, columns, deep = 2048, 2048, 2048
+        rows, columns, depth = 2048, 2048, 2048
         yield Case(f'swiglu_f16_{m}x{n}x{k}', matmul_swiglu,
-                   [Array('f16', (rows, deep)), Array('f16', (deep, columns)), Array('f16', (deep, columns)), Array('f16', (rows, columns)), m, n, k],
+                   [Array('f16', (rows, depth)), Array('f16', (depth, columns)), Array('f16', (depth, columns)), Array('f16', (rows, columns)), m, n, k],
                    (rows // m, columns // n, 1))
         yield Case(f'split_k_f16_{m}x{n}x{k}', matmul_split_k,
                    [Array('f16', (256, 8192)), Array('f16', (8192, 1024)), Array('f32', (256, 1024), 'zero'), m, n, k, 8], (256 // m, 1024 // n, 8))
         yield Case(f'masked_bf16_{m}x{n}x{k}', matmul_masked,
-                   [Array('bf16', (16, 256, deep)), Array('bf16', (16, columns, deep)), Array('i32', (16,), {'constant': 'i32', 'value': 200}),
+                   [Array('bf16', (16, 256, depth)), Array('bf16', (16, columns, depth)), Array('i32', (16,), {'constant': 'i32', 'value': 200}),
                     Array('bf16', (16, 256, columns)), m, n, k], (256 // m, columns // n, 16))
     for m, n, k in [(64, 128, 64), (128, 128, 64), (128, 256, 64), (256, 128, 64)]:
-        for kind in ('f16', 'bf16'):
-            rows, columns, deep = 4096, 2048 if kind == 'f16' else 4096, 512
-            yield Case(f'persistent_{kind}_{m}x{n}x{k}', matmul_persistent,
-                       [Array(kind, (rows, deep)), Array(kind, (deep, columns)), Array(kind, (rows, columns)), m, n, k],
+        for element_type in ('f16', 'bf16'):
+            rows, columns, depth = 4096, 2048 if element_type == 'f16' else 4096, 512
+            yield Case(f'persistent_{element_type}_{m}x{n}x{k}', matmul_persistent,
+                       [Array(element_type, (rows, depth)), Array(element_type, (depth, columns)), Array(element_type, (rows, columns)), m, n, k],
                        (min(SMS, rows // m * (columns // n)), 1, 1))
     for b, (m, n, k) in [(64, (64, 64, 32)), (32, (128, 128, 64)), (128, (32, 32, 32)), (48, (64, 128, 64))]:
-        for kind in ('f16', 'e4m3'):
-            yield Case(f'batched_{kind}_{b}_{m}x{n}x{k}', matmul_batched,
-                       [Array(kind, (b, 512, 512)), Array(kind, (b, 512, 512)), Array('f16', (b, 512, 512)), m, n, k], (512 // m, 512 // n, b))
+        for element_type in ('f16', 'e4m3'):
+            yield Case(f'batched_{element_type}_{b}_{m}x{n}x{k}', matmul_batched,
+                       [Array(element_type, (b, 512, 512)), Array(element_type, (b, 512, 512)), Array('f16', (b, 512, 512)), m, n, k], (512 // m, 512 // n, b))
     for m, n, k in [(64, 64, 128), (64, 128, 128), (128, 128, 128), (128, 64, 128), (32, 128, 128), (16, 128, 128)]:
-        rows, columns, deep = (2048 if m > 32 else 128), 2048, 2048
+        rows, columns, depth = (2048 if m > 32 else 128), 2048, 2048
         grid = (rows // m, columns // n, 1)
         yield Case(f'fp8_scaled_{m}x{n}x{k}', matmul_fp8_scaled,
-                   [Array('e4m3', (rows, deep)), Array('e4m3', (columns, deep)), Array('f32', (rows, deep // k)), Array('f32', (columns // n, deep // k)),
+                   [Array('e4m3', (rows, depth)), Array('e4m3', (columns, depth)), Array('f32', (rows, depth // k)), Array('f32', (columns // n, depth // k)),
                     Array('bf16', (rows, columns)), m, n, k], grid)
-        yield Case(f'i8_{m}x{n}x{k}', matmul_i8, [Array('i8', (rows, deep)), Array('i8', (columns, deep)), Array('i32', (rows, columns)), m, n, k], grid)
+        yield Case(f'i8_{m}x{n}x{k}', matmul_i8, [Array('i8', (rows, depth)), Array('i8', (columns, depth)), Array('i32', (rows, columns)), m, n, k], grid)
         yield Case(f'w8a16_{m}x{n}x64', matmul_w8a16,
-                   [Array('f16', (rows, deep)), Array('i8', (columns, deep)), Array('f32', (1, columns)), Array('f16', (rows, columns)), m, n, 64], grid)
+                   [Array('f16', (rows, depth)), Array('i8', (columns, depth)), Array('f32', (1, columns)), Array('f16', (rows, columns)), m, n, 64], grid)
         yield Case(f'w4a16_{m}x{n}x64', matmul_w4a16,
-                   [Array('f16', (rows, deep)), Array('i8', (columns, deep // 2)), Array('f32', (columns, deep // 128)), Array('f16', (rows, columns)), m, n, 64], grid)
+                   [Array('f16', (rows, depth)), Array('i8', (columns, depth // 2)), Array('f32', (columns, depth // 128)), Array('f16', (rows, columns)), m, n, 64], grid)
     for m, n, k in [(16, 128, 64), (32, 128, 64), (64, 64, 64), (64, 128, 64), (128, 128, 64), (128, 256, 64)]:
-        for kind, deep in (('bf16', 2048), ('f16', 1024)):
+        for element_type, depth in (('bf16', 2048), ('f16', 1024)):
             rows = 4096 if m > 32 else 1024
-            yield Case(f'moe_{kind}_{m}x{n}x{k}', moe_matmul,
-                       [Array(kind, (1024, deep)), Array(kind, (8, deep, 2048)), Array('i32', (rows,), {'iota': 'i32', 'modulo': 1024}),
-                        Array('i32', (rows // m,), {'iota': 'i32', 'modulo': 8}), Array('f32', (rows,)), Array(kind, (rows, 2048)), m, n, k], (rows // m, 2048 // n, 1))
+            yield Case(f'moe_{element_type}_{m}x{n}x{k}', moe_matmul,
+                       [Array(element_type, (1024, depth)), Array(element_type, (8, depth, 2048)), Array('i32', (rows,), {'iota': 'i32', 'modulo': 1024}),
+                        Array('i32', (rows // m,), {'iota': 'i32', 'modulo': 8}), Array('f32', (rows,)), Array(element_type, (rows, 2048)), m, n, k],
+                       (rows // m, 2048 // n, 1))
     for r, t in [(1, 1024), (4, 512), (8, 256), (16, 512), (4, 2048)]:
         yield Case(f'gemv_{r}x{t}', gemv, [Array('bf16', (8192, 4096)), Array('bf16', (1, 4096)), Array('bf16', (8192,)), r, t], (8192 // r, 1, 1))
 
 
 def attention_cases():
+    """Yields the attention kernels, and the recurrent kernels that replace attention."""
     for d in (32, 64, 128, 256):
         for m, n in [(64, 64), (128, 64), (128, 128), (64, 32), (256, 64)]:
             if m * d > 32768 or n * d > 16384:
                 continue
             for causal in (0, 1):
-                kind = 'bf16' if (d + n + causal) % 3 else 'f16'
+                element_type = 'bf16' if (d + n + causal) % 3 else 'f16'
                 heads, length = (32, 2048) if d <= 128 else (16, 1024)
-                yield Case(f'attention{"_causal" if causal else ""}_{kind}_d{d}_{m}x{n}', attention,
-                           [*(Array(kind, (heads, length, d)) for _ in range(4)), ('f32', 0.125), m, n, d, causal], (length // m, heads, 1))
+                yield Case(f'attention{"_causal" if causal else ""}_{element_type}_d{d}_{m}x{n}', attention,
+                           [*(Array(element_type, (heads, length, d)) for _ in range(4)), ('f32', 0.125), m, n, d, causal], (length // m, heads, 1))
     for d in (64, 128):
         for g, n in [(16, 64), (16, 128), (32, 128), (64, 64)]:
             for split, heads in ((8, 128), (4, 32)):
@@ -749,13 +782,14 @@ def attention_cases():
 
 
 def norm_and_reduction_cases():
+    """Yields the norms, softmaxes, reductions and quantisers that work on rows or columns."""
     for n in (1024, 2048, 4096, 8192, 16384):
-        for kind in ('bf16', 'f32') if n <= 8192 else ('bf16',):
+        for element_type in ('bf16', 'f32') if n <= 8192 else ('bf16',):
             rows = 8192 if n <= 4096 else 2048
-            x, w, y = Array(kind, (rows, n)), Array(kind, (1, n)), Array(kind, (rows, n))
-            yield Case(f'rms_{kind}_{n}', rms_norm, [x, w, y, 1, n], (rows, 1, 1))
-            yield Case(f'layer_norm_{kind}_{n}', layer_norm, [x, w, Array(kind, (1, n)), y, 1, n], (rows, 1, 1))
-            yield Case(f'softmax_{kind}_{n}', softmax, [x, y, 1, n], (rows, 1, 1))
+            x, w, y = Array(element_type, (rows, n)), Array(element_type, (1, n)), Array(element_type, (rows, n))
+            yield Case(f'rms_{element_type}_{n}', rms_norm, [x, w, y, 1, n], (rows, 1, 1))
+            yield Case(f'layer_norm_{element_type}_{n}', layer_norm, [x, w, Array(element_type, (1, n)), y, 1, n], (rows, 1, 1))
+            yield Case(f'softmax_{element_type}_{n}', softmax, [x, y, 1, n], (rows, 1, 1))
     for r, n in [(4, 512), (16, 256), (4, 1024), (64, 128), (2, 4096)]:
         x, y = Array('bf16', (32768, n)), Array('bf16', (32768, n))
         yield Case(f'rms_rows_{r}x{n}', rms_norm, [x, Array('bf16', (1, n)), y, r, n], (32768 // r, 1, 1))
@@ -779,17 +813,18 @@ def norm_and_reduction_cases():
 
 
 def elementwise_and_data_movement_cases():
+    """Yields element-wise kernels, kernels that move data, group quantisers, scans and routers."""
     for t in (256, 1024, 2048, 4096, 8192):
         n = 1 << 24
-        kind = 'bf16' if t != 2048 else 'f32'
-        yield Case(f'gelu_add_{t}', gelu_add, [Array(kind, (n,))] * 3 + [t], (n // t, 1, 1))
+        element_type = 'bf16' if t != 2048 else 'f32'
+        yield Case(f'gelu_add_{t}', gelu_add, [Array(element_type, (n,))] * 3 + [t], (n // t, 1, 1))
         yield Case(f'add_persistent_{t}', add_persistent, [Array('f32', (1 << 22,))] * 3 + [t], (SMS * 4, 1, 1))
         if t <= 4096:
             yield Case(f'silu_mul_{t}', silu_mul, [Array('bf16', (4096, 8192)), Array('bf16', (4096, 4096)), t, 4096 // t], (4096, 4096 // t, 1))
     for h, d in [(8, 32), (32, 64), (16, 64), (64, 64), (32, 128)]:
         yield Case(f'rope_{h}x{d}', rope, [Array('bf16', (4096, h, 2 * d)), Array('f32', (4096, d)), Array('f32', (4096, d)), Array('bf16', (4096, h, 2 * d)), h, d], (4096, 1, 1))
-    for kind, m, n in [('f16', 64, 64), ('f32', 32, 32), ('f16', 128, 128), ('i8', 128, 128), ('f32', 64, 64), ('bf16', 32, 128)]:
-        yield Case(f'transpose_{kind}_{m}x{n}', transpose, [Array(kind, (8192, 4096)), Array(kind, (4096, 8192)), m, n], (8192 // m, 4096 // n, 1))
+    for element_type, m, n in [('f16', 64, 64), ('f32', 32, 32), ('f16', 128, 128), ('i8', 128, 128), ('f32', 64, 64), ('bf16', 32, 128)]:
+        yield Case(f'transpose_{element_type}_{m}x{n}', transpose, [Array(element_type, (8192, 4096)), Array(element_type, (4096, 8192)), m, n], (8192 // m, 4096 // n, 1))
     for t, h, d in [(4, 32, 128), (16, 8, 64), (8, 16, 128), (32, 8, 128)]:
         yield Case(f'permute_{t}x{h}x{d}', permute_heads, [Array('f16', (8192, h, d)), Array('f16', (h, 8192, d)), t, h, d], (8192 // t, 1, 1))
     for r, t in [(1, 1024), (4, 256), (16, 128), (8, 1024), (32, 64)]:
@@ -811,28 +846,30 @@ def elementwise_and_data_movement_cases():
 
 
 def cases():
+    """Yields all cases. In the functions that this function calls, one-letter variables are constants of the kernels: `m` is `M`."""
     for family in (matmul_cases, attention_cases, norm_and_reduction_cases, elementwise_and_data_movement_cases):
         yield from family()
 
 
 def signature(case):
-    """Returns the constraints that cuTile derives from the arguments of a case: contiguous rows, 16-byte alignment."""
+    """Returns the signature with which cuTile compiles the kernel of a case. It states what cuTile would derive from the arguments:
+    contiguous rows, divisors of extents and strides, and 16-byte alignment."""
     from cuda.tile.compilation import ArrayConstraint, CallingConvention, ConstantConstraint, KernelSignature, ScalarConstraint
     parameters = []
     for argument in case.arguments:
         match argument:
-            case Array(kind, shape):
-                per16, rank = 16 // BYTES[kind], len(shape)
-                divisible = lambda n: per16 if n % per16 == 0 else 1
+            case Array(element_type, shape):
+                elements_per_16_bytes, rank = 16 // ELEMENT_BYTES[element_type], len(shape)
+                divisor = lambda n: elements_per_16_bytes if n % elements_per_16_bytes == 0 else 1
                 strides = [1] * rank
                 for axis in reversed(range(rank - 1)):
                     strides[axis] = strides[axis + 1] * shape[axis + 1]
                 parameters.append(ArrayConstraint(
-                    TYPES[kind], rank, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[], may_alias_internally=False,
-                    stride_constant=[None] * (rank - 1) + [1], stride_divisible_by=[divisible(s) for s in strides[:-1]] + [1],
-                    shape_divisible_by=[divisible(d) for d in shape], base_addr_divisible_by=16))
-            case (kind, _):
-                parameters.append(ScalarConstraint(TYPES[kind]))
+                    CUTILE_TYPES[element_type], rank, index_dtype=ct.int32, stride_lower_bound_incl=0, alias_groups=[], may_alias_internally=False,
+                    stride_constant=[None] * (rank - 1) + [1], stride_divisible_by=[divisor(s) for s in strides[:-1]] + [1],
+                    shape_divisible_by=[divisor(d) for d in shape], base_addr_divisible_by=16))
+            case (element_type, _):
+                parameters.append(ScalarConstraint(CUTILE_TYPES[element_type]))
             case constant:
                 parameters.append(ConstantConstraint(constant))
     return KernelSignature(parameters, CallingConvention.cutile_python_v1())
@@ -846,9 +883,9 @@ def launch(case):
             parameters.append({argument[0]: argument[1]})
         if not isinstance(argument, Array):
             continue
-        size, strides = BYTES[argument.type], []
+        size, strides = ELEMENT_BYTES[argument.type], []
         for extent in reversed(argument.shape):
-            strides.insert(0, size // BYTES[argument.type])
+            strides.insert(0, size // ELEMENT_BYTES[argument.type])
             size *= extent
         fill = argument.fill or {'random': argument.type, 'seed': index + 1, 'scale': 1}
         buffers.append({'name': f'arg{index}', 'bytes': size, 'fill': fill, 'align': 256})

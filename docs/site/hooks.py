@@ -1,6 +1,8 @@
-"""MkDocs hooks of the documentation site: the navigation, the documents outside docs/, the measured numbers, and local mermaid.
+"""The MkDocs hooks of the documentation site, which `scripts/book` builds.
 
-`scripts/book` builds the site and checks its links. Pages stay plain Markdown with links that work in a repository browser.
+Pages are plain Markdown whose links also work in a repository browser. The hooks adapt the pages to the site: they generate the
+navigation, add the documents of the repository's root, replace links that leave docs/, insert the measured times into the first page, and
+load the diagram library mermaid from the site instead of the network.
 """
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
-#: Documents of the repository's root that docs/SUMMARY.md lists, and the page of the site that shows each.
+#: Documents in the repository's root that the site can show, each with the name of its page. docs/SUMMARY.md selects them.
 ROOT_PAGES = {"ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
 
 MERMAID = "site/mermaid.min.js"
@@ -26,7 +28,8 @@ MERMAID_SHA256 = "74d7c46dabca328c2294733910a8aa1ed0c37451776e8d5295da38a2b758fb
 
 
 def navigation(summary: str) -> list:
-    """Turns docs/SUMMARY.md into MkDocs' `nav`. A heading `## Title` starts a tab; an indented entry belongs to the entry above it."""
+    """Returns the text of docs/SUMMARY.md as MkDocs' `nav`. A heading `## Title` starts a tab. An indented entry is a child of the last entry
+    without indentation."""
     top: list = []
     section, entry = top, None
     for line in summary.splitlines():
@@ -49,17 +52,19 @@ def navigation(summary: str) -> list:
 
 
 def on_config(config):
+    """Sets the navigation of the site. MkDocs calls this hook after it has read its configuration."""
     config.nav = navigation((DOCS / "SUMMARY.md").read_text())
     return config
 
 
 def root_documents() -> dict[str, str]:
-    """The documents of the root that the summary lists."""
+    """Returns the entries of `ROOT_PAGES` that docs/SUMMARY.md lists."""
     summary = (DOCS / "SUMMARY.md").read_text()
     return {name: page for name, page in ROOT_PAGES.items() if f"](../{name})" in summary}
 
 
 def on_files(files, config):
+    """Adds the documents of the repository's root and the script of mermaid to the files of the site."""
     for name, page in root_documents().items():
         files.append(File.generated(config, page, content=relink((ROOT / name).read_text(), ROOT, name)))
     mermaid = importlib.metadata.distribution("artoo-mermaid").locate_file("artoo_mermaid/assets/mermaid.min.js")
@@ -71,30 +76,32 @@ def on_files(files, config):
 
 
 def relink(markdown: str, folder: Path, name: str) -> str:
-    """Maps links that leave docs/: a document of the root becomes its page, a source file becomes its path as code, without a link."""
+    """Replaces the links of a document that leave docs/. `folder` and `name` are the folder and the path of the document. A link to a
+    document of the root becomes a link to its page. A link to any other file outside docs/ becomes its label, without a link."""
     listed_pages = {ROOT / document: page for document, page in root_documents().items()}
     listed_pages[ROOT / "README.md"] = "index.md"
-    here = DOCS if folder == ROOT else folder
+    link_base = DOCS if folder == ROOT else folder
 
-    def link(found: re.Match) -> str:
+    def replace_link(found: re.Match) -> str:
         label, target, anchor = found[1], found[2], found[3] or ""
         path = Path(posixpath.normpath(folder / target))
         if not path.exists():
             raise PluginError(f"{name} links to {target}, which does not exist")
         if path in listed_pages:
-            target = posixpath.relpath(listed_pages[path], here.relative_to(DOCS).as_posix())
+            target = posixpath.relpath(listed_pages[path], link_base.relative_to(DOCS).as_posix())
         elif path.is_relative_to(DOCS) and path.suffix in (".md", ".svg", ".png"):
-            target = posixpath.relpath(path, here)
+            target = posixpath.relpath(path, link_base)
         else:
             return label
         return f"[{label}]({target}{anchor})"
 
     parts = re.split(r"(^```.*?^```$)", markdown, flags=re.M | re.S)
-    pattern = r"\[((?:[^\[\]]|\[[^\[\]]*\])+)\]\(((?![a-z]+:|#)[^)#\s]+)(#[^)\s]*)?\)"
-    return "".join(part if part.startswith("```") else re.sub(pattern, link, part) for part in parts)
+    link_pattern = r"\[((?:[^\[\]]|\[[^\[\]]*\])+)\]\(((?![a-z]+:|#)[^)#\s]+)(#[^)\s]*)?\)"
+    return "".join(part if part.startswith("```") else re.sub(link_pattern, replace_link, part) for part in parts)
 
 
 def on_page_markdown(markdown, page, config, files):
+    """Returns the Markdown of a page of docs/ with replaced links, and with the measured times at the marker `<!-- measured -->`."""
     if page.file.abs_src_path is None or page.file.src_uri in root_documents().values():
         return markdown
     path = Path(page.file.abs_src_path)
@@ -113,7 +120,7 @@ def on_post_page(output, page, config):
 
 
 def measured_section() -> str:
-    """The numbers and the chart of the first page, from the table of docs/benchmarks.md."""
+    """Returns the HTML of the measured times on the first page: three numbers and a chart, from the table of docs/benchmarks.md."""
     rows = re.findall(r"^\| (\S[^|]*) \| [\d.]+ \| [\d.]+ \| ([\d.]+) \| [\d.]+ \|$", (DOCS / "benchmarks.md").read_text(), re.M)
     ratios = sorted((float(ratio), name) for name, ratio in rows)
     if len(ratios) < 20:

@@ -1,5 +1,5 @@
-// Search in a site that is opened from a disk. Browsers start no Worker for a `file:` page, so this Worker runs its script in a hidden
-// frame of the same page and carries the messages in both directions.
+// Makes the search of the site work in pages that the browser opens from a disk (`file:`). For such pages, browsers do not start a Worker.
+// This replacement of `Worker` runs the script in a hidden frame of the page, and passes messages between the page and the frame.
 if (location.protocol === "file:") {
   window.Worker = class extends EventTarget {
     constructor(url) {
@@ -11,7 +11,7 @@ if (location.protocol === "file:") {
       frame.onload = () => {
         this.scope = frame.contentWindow;
         // `importScripts` of a worker is synchronous; a frame loads the scripts one after the other.
-        this.scope.importScripts = (...urls) => urls.reduce((loaded, one) => loaded.then(() => this.load(one)), Promise.resolve());
+        this.scope.importScripts = (...urls) => urls.reduce((previous, url) => previous.then(() => this.load(url)), Promise.resolve());
         this.scope.postMessage = data => this.dispatchEvent(new MessageEvent("message", { data }));
         this.load(url).then(() => {
           this.queue.forEach(data => this.send(data));
@@ -22,11 +22,11 @@ if (location.protocol === "file:") {
     }
 
     load(url) {
-      return new Promise((loaded, failed) => {
+      return new Promise((resolve, reject) => {
         const script = this.scope.document.createElement("script");
         script.src = new URL(url, location.href).href;
-        script.onload = loaded;
-        script.onerror = failed;
+        script.onload = resolve;
+        script.onerror = reject;
         this.scope.document.head.append(script);
       });
     }

@@ -1,4 +1,5 @@
-/* Computes 2 (a + b) with the kernels of the library, through the CUDA driver. Under `tileworks run`, the driver is the CPU device. */
+/* Computes 2 (a + b) with the kernels `vadd` and `scale`, which CMakeLists.txt compiles into the library `kernels`. The program loads the
+   CUDA driver at run time. Under `tileworks run`, this driver is the CPU device. */
 #include "scale.h"
 #include "vadd.h"
 #include <dlfcn.h>
@@ -7,9 +8,10 @@
 
 enum { ELEMENTS = 1024, TILE = 256 };
 
+/* The library of the CUDA driver, from dlopen. */
 static void *driver;
 
-/* Calls a function of the driver, and ends the program if it fails. */
+/* Calls the driver function `name`, whose parameter types are `types`. Ends the program if the driver lacks the function or the call fails. */
 #define CALL(name, types, arguments)                                          \
     do {                                                                      \
         int (*call) types = (int (*) types)dlsym(driver, #name);              \
@@ -20,7 +22,7 @@ static void *driver;
         }                                                                     \
     } while (0)
 
-/* Launches a kernel of a fatbin on all tiles, and waits for its end. */
+/* Launches a kernel of a fatbin with one CTA per tile of the arrays, and waits until the kernel is complete. */
 static void launch(const unsigned long long *fatbin, const struct tileworks_kernel *kernel, void **arguments) {
     void *module, *function;
     CALL(cuModuleLoadData, (void **, const void *), (&module, fatbin));
@@ -54,10 +56,10 @@ int main(void) {
         CALL(cuMemAlloc_v2, (unsigned long long *, size_t), (&arrays[i], sizeof host[0]));
     for (int i = 0; i < 2; i++)
         CALL(cuMemcpyHtoD_v2, (unsigned long long, const void *, size_t), (arrays[i], host[i], sizeof host[i]));
-    void *vectors[] = {&arrays[0], &extent, &stride, &arrays[1], &extent, &stride, &arrays[2], &extent, &stride};
-    launch(vadd_fatbin, &vadd_fatbin_kernels[0], vectors);
-    void *scaled[] = {&arrays[2], &extent, &stride, &arrays[3], &extent, &stride, &factor};
-    launch(scale_fatbin, &scale_fatbin_kernels[0], scaled);
+    void *vadd_arguments[] = {&arrays[0], &extent, &stride, &arrays[1], &extent, &stride, &arrays[2], &extent, &stride};
+    launch(vadd_fatbin, &vadd_fatbin_kernels[0], vadd_arguments);
+    void *scale_arguments[] = {&arrays[2], &extent, &stride, &arrays[3], &extent, &stride, &factor};
+    launch(scale_fatbin, &scale_fatbin_kernels[0], scale_arguments);
     CALL(cuMemcpyDtoH_v2, (void *, unsigned long long, size_t), (host[0], arrays[3], sizeof host[0]));
     for (int i = 0; i < ELEMENTS; i++) {
         if (host[0][i] != 2 * ((float)i + 1)) {

@@ -1,4 +1,4 @@
-"""Kernels that CMakeLists.txt compiles into the library."""
+"""The cuTile kernel `scale`, which CMakeLists.txt compiles into the library. `tileworks_exports` lists it for `tileworks export`."""
 import cuda.tile as ct
 import numpy as np
 from tiles import TILE

@@ -1,2 +1,2 @@
-"""The tile size of the kernels. A change of this file rebuilds the kernels that import it."""
+"""The tile size of the kernels. If this file changes, the build compiles all kernels again that import it."""
 TILE = 256

@@ -1,10 +1,10 @@
-"""A matmul of two 4096 x 4096 matrices, to be optimized.
+"""The matmul of 4096 x 4096 matrices that docs/optimizing-a-matmul.md optimizes.
 
     python matmul.py [TILE_M TILE_N TILE_K]
 
-The script writes matmul.tileirbc, and its launch matmul.json, to the folder of this file. The environment variable MATMUL_SIZE
-makes the matrices smaller. docs/optimizing-a-matmul.md describes how the advice of `tile-time` leads from the first tile sizes to
-the last.
+The script writes the kernel as matmul.tileirbc, and its launch description matmul.json, to the folder of this file. The default tile
+sizes are 16 x 16 x 16. The environment variable MATMUL_SIZE sets the number of rows and columns (default 4096). The document
+describes how the advice of `tile-time` leads to better tile sizes.
 """
 import json
 import os

@@ -79,7 +79,7 @@ struct OpenBlock {
     block: Block,
     /// The index of the next op in the block.
     next_op: usize,
-    /// The values that the block has made visible so far.
+    /// The values that are visible so far in the block.
     defined: Vec<Value>,
     /// The values that become visible before the next op: the results of the current op. Before the first op, the block's
     /// arguments.

@@ -16,8 +16,8 @@ pub fn single_commutative_op<O: CoreDialectOp, T>(body: &Body<O, T>, region: Reg
 }
 
 /// Returns whether a thread combines its elements at even positions and its elements at odd positions separately, and then both
-/// results. This is the order for sums and products of floats. Reason: neighbouring registers then form the pairs of packed
-/// instructions (`add.f32x2`). For other operations, a thread combines neighbouring elements with each other.
+/// results. This is the order for additions and multiplications of floats. Reason: neighbouring registers then form the
+/// pairs of packed instructions (`add.f32x2`). For other operations, a thread combines neighbouring elements with each other.
 pub fn combines_evens_separately(operation: Option<Binary>) -> bool {
     matches!(operation, Some(Binary::AddF { .. } | Binary::MulF { .. }))
 }

@@ -4,7 +4,7 @@ use crate::Pipeline;
 use crate::ops::Op;
 use base::Value;
 
-/// What a pipeline op does.
+/// The effect of a pipeline op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepKind {
     /// The producer waits for a free stage.

@@ -12,4 +12,4 @@ mod expr;
 mod map;
 
 pub use expr::Expr;
-pub use map::{BYTES, DataType, Map, Swizzle, WORDS};
+pub use map::{BYTES, DataType, Map, STRIDE_LIMIT, Swizzle, WORDS};

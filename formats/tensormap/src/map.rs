@@ -19,6 +19,9 @@ use std::collections::BTreeSet;
 pub const BYTES: usize = 128;
 /// Number of 64-bit words with fields. These words are the first half of a map. The second half is zero.
 pub const WORDS: usize = 8;
+/// The exclusive limit of a stride in bytes. A map has 32 bits for a stride in units of 16 bytes. `cuTensorMapEncodeTiled` accepts
+/// strides below 2^40, but NVIDIA documents no field for their upper bits.
+pub const STRIDE_LIMIT: u64 = 1 << 36;
 /// Minimum bytes of a tensor for which bit 21 of word 1 is set.
 const LARGE_TENSOR_BYTES: u64 = 128 << 10;
 
@@ -214,7 +217,7 @@ impl Map {
         if let Some(dim) = values(&self.dims).into_iter().find(|dim| !(1..=1 << 32).contains(dim)) {
             return Err(encode_error(format!("a dimension has {dim} elements")));
         }
-        let invalid_stride = values(&self.strides).into_iter().find(|stride| !stride.is_multiple_of(16) || *stride >= 1 << 36);
+        let invalid_stride = values(&self.strides).into_iter().find(|stride| !stride.is_multiple_of(16) || *stride >= STRIDE_LIMIT);
         if let Some(invalid_stride) = invalid_stride {
             return Err(encode_error(format!("a stride is {invalid_stride} bytes")));
         }

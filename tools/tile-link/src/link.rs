@@ -1,10 +1,10 @@
 //! Links PTX: writes the host object, runs ptxas, and applies `--program` and `--emit`. `--program` embeds the program in the
 //! cubin. `--emit` wraps the cubin in a fatbin or an object file.
 //!
-//! The hidden parameters of a kernel with TMA copies are its tensor maps. They follow the visible parameters. Whenever the
-//! arguments change, the driver calls the kernel's function in the host object with the parameter bytes. The function encodes the
-//! maps according to the recipes in the envelope. A hidden parameter without a recipe is an error, because the kernel would read an
-//! uninitialised map.
+//! A kernel with TMA copies has a hidden parameter for each tensor map, after the visible parameters. Whenever the arguments of a
+//! launch change, the driver calls the kernel's function in the host object with the parameter bytes. This function encodes the
+//! maps. The envelope (the leading comments of the PTX) has a recipe for each map: its fields as expressions of the visible
+//! parameters. A hidden parameter without a recipe is an error, because the kernel would read an uninitialised map.
 
 use crate::host::{self, Convention, Machine};
 use crate::ptxas::{Job, Ptxas};
@@ -41,7 +41,7 @@ pub(crate) fn link(session: &mut Session, source: &Source, emit: Emit, program: 
         text: &source.text,
         host_object: &host_object,
         entries: &source.entries,
-        memory: session.limits().memory_bytes(),
+        memory_limit: session.limits().memory_bytes(),
     };
     let assembled = session.timed("ptxas", |_| Ptxas(ptxas.path).assemble(&ptxas_job))?;
     session.write_stderr(&assembled.command);

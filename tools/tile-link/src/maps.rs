@@ -14,7 +14,7 @@ use tensormap::Map;
 pub(crate) struct KernelMaps {
     /// The visible parameters, from which the maps are computed.
     pub(crate) params: Vec<Param>,
-    /// Each map, after the offset of its hidden parameter in bytes.
+    /// For each map, the offset of its hidden parameter in bytes, and the map.
     pub(crate) maps: Vec<(u32, Map)>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Param {
 
 /// Alignment of hidden parameters in the constant bank, in bytes.
 const HIDDEN_PARAM_ALIGN: u32 = 64;
-/// Maximum parameter size of a kernel, in bytes.
+/// Maximum total size of all parameters of a kernel, in bytes.
 const MAX_PARAM_BYTES: u64 = 32764;
 
 impl KernelMaps {
@@ -55,8 +55,8 @@ impl KernelMaps {
         for param in &kernel.params {
             let needed_bytes = u64::from(bank_end - bank_start).saturating_add(param.bytes().unwrap_or(u64::MAX));
             if needed_bytes > MAX_PARAM_BYTES {
-                let refused = unsupported(format!("its parameters up to '{}' take too many bytes", param.name));
-                return refused.map_err(|error| error.exceeds(ResourceKind::Parameters, needed_bytes, MAX_PARAM_BYTES));
+                let too_large = unsupported(format!("its parameters up to '{}' take too many bytes", param.name));
+                return too_large.map_err(|error| error.exceeds(ResourceKind::Parameters, needed_bytes, MAX_PARAM_BYTES));
             }
             let bytes = param.bytes().unwrap_or(0) as u32;
             let align = if param.hidden { HIDDEN_PARAM_ALIGN } else { param.align.unwrap_or(1).max(param.ty.bytes()).max(1) };
@@ -75,8 +75,8 @@ impl KernelMaps {
         for (_, map) in &kernel_maps.maps {
             map.check(kernel_maps.params.len())
                 .map_err(|why| Diagnostic::invalid("LNK023", format!("kernel '{}': {why}", kernel.name)))?;
-            let is_number = |index: u32| matches!(kernel_maps.params[index as usize].bytes, 1 | 2 | 4 | 8);
-            if let Some(index) = map.params().into_iter().find(|index| !is_number(*index)) {
+            let has_integer_size = |index: u32| matches!(kernel_maps.params[index as usize].bytes, 1 | 2 | 4 | 8);
+            if let Some(index) = map.params().into_iter().find(|index| !has_integer_size(*index)) {
                 return unsupported(format!("a tensor map depends on parameter {index}, which is not a number"));
             }
         }
@@ -102,7 +102,7 @@ mod tests {
     const HIDDEN: &str = ".hidden .param .align 64 .b8 m[128]";
 
     #[test]
-    fn maps_are_at_64_byte_boundaries_of_the_constant_bank() {
+    fn hidden_parameters_are_at_64_byte_boundaries_of_the_constant_bank() {
         let recipes = [recipe(Expr::Param(0))];
         for (target, at) in [("sm_90", 48), ("sm_120", 64)] {
             let maps = KernelMaps::parse(&ptx_with_hidden(HIDDEN), &recipes, Target::parse(target)).unwrap();

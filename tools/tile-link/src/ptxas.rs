@@ -21,8 +21,8 @@ pub(crate) struct Job<'a> {
     pub(crate) host_object: &'a [u8],
     /// The kernels that the cubin must contain.
     pub(crate) entries: &'a [String],
-    /// Memory limit of ptxas in bytes.
-    pub(crate) memory: Option<u64>,
+    /// Memory limit of the ptxas process in bytes; `None` if it has no limit.
+    pub(crate) memory_limit: Option<u64>,
 }
 
 /// The result of a successful ptxas run: the cubin, the messages of ptxas, and its command line.
@@ -41,12 +41,12 @@ impl Ptxas {
     pub(crate) fn assemble(&self, job: &Job) -> Result<Assembled> {
         match self.run(job)? {
             Ok(assembled) => Ok(assembled),
-            Err(messages) => match highest_version(&messages) {
+            Err(messages) => match highest_supported_version(&messages) {
                 Some(version) => {
                     let text = lower_version(job.text, version);
-                    self.run(&Job { text: &text, ..*job })?.map_err(|messages| Self::failure(&messages))
+                    self.run(&Job { text: &text, ..*job })?.map_err(|messages| Self::rejection_error(&messages))
                 }
-                None => Err(Self::failure(&messages)),
+                None => Err(Self::rejection_error(&messages)),
             },
         }
     }
@@ -54,8 +54,8 @@ impl Ptxas {
     /// Runs ptxas once. The outer error is a failure to run ptxas; the inner error has the messages with which ptxas rejected the
     /// PTX.
     fn run(&self, job: &Job) -> Result<Result<Assembled, Vec<String>>> {
-        let io_error = |what: &str, error: std::io::Error| {
-            Diagnostic::io("LNK012", format!("cannot {what}: {}", common::os_error_text(&error)))
+        let io_error = |action: &str, error: std::io::Error| {
+            Diagnostic::io("LNK012", format!("cannot {action}: {}", common::os_error_text(&error)))
         };
         let memory_file =
             |name: &str, bytes: &[u8]| MemoryFile::new(name, bytes).map_err(|error| io_error("make a temporary file", error));
@@ -70,7 +70,7 @@ impl Ptxas {
         }
         command.args(job.options.split_whitespace());
         let command_line = format!("{command:?}");
-        let output = child::run_captured(&mut command, job.memory);
+        let output = child::run_captured(&mut command, job.memory_limit);
         let output = output.map_err(|error| io_error(&format!("run {}", self.0.display()), error))?;
         let output_text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         let ptx_path = ptx.path().display().to_string();
@@ -88,7 +88,7 @@ impl Ptxas {
     }
 
     /// Returns the error for PTX that ptxas rejects, with the messages of ptxas as notes.
-    fn failure(messages: &[String]) -> Box<Diagnostic> {
+    fn rejection_error(messages: &[String]) -> Box<Diagnostic> {
         let mut ptxas_failed = Diagnostic::io("LNK013", "ptxas failed");
         if let Some((kind, needed, available)) = messages.iter().find_map(|line| exceeded_resource(line)) {
             ptxas_failed = ptxas_failed.exceeds(kind, needed, available);
@@ -113,7 +113,7 @@ fn exceeded_resource(line: &str) -> Option<(ResourceKind, u64, u64)> {
 }
 
 /// Returns the highest PTX version that ptxas supports, if its messages reject the version of the PTX.
-fn highest_version(messages: &[String]) -> Option<(u32, u32)> {
+fn highest_supported_version(messages: &[String]) -> Option<(u32, u32)> {
     let line = messages.iter().find(|line| line.contains("Unsupported .version"))?;
     let version = line.rsplit_once("current version is '")?.1.split('\'').next()?;
     parse_version(version)
@@ -143,9 +143,9 @@ fn lower_version(text: &str, version: (u32, u32)) -> String {
 mod tests {
     use super::*;
 
-    /// ptxas 13.5 printed the first line.
+    /// The message in `line` is the output of ptxas 13.5.
     #[test]
-    fn messages_about_resources_have_numbers() {
+    fn resource_messages_give_needed_and_available_amounts() {
         let line = "ptxas error   : Entry function 'k' uses too much shared data (0x493e0 bytes, 0x38c00 max)";
         assert_eq!(exceeded_resource(line), Some((ResourceKind::SharedMemory, 0x493e0, 0x38c00)));
         for other in ["ptxas error : uses too much shared data", "uses too much patience (0x1 bytes, 0x0 max)", "uses too much "] {
@@ -154,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn ptx_for_an_older_ptxas_has_its_version_and_no_language() {
+    fn lowering_the_version_removes_the_language_directive() {
         let messages = ["ptxas x.ptx, line 9; fatal   : Unsupported .version 9.4; current version is '9.1'".to_string()];
-        assert_eq!(highest_version(&messages), Some((9, 1)));
+        assert_eq!(highest_supported_version(&messages), Some((9, 1)));
         let text = ".version 9.4\n.target sm_80\n.language 7\n{ }\n";
         assert_eq!(lower_version(text, (9, 1)), ".version 9.1\n.target sm_80\n{ }\n");
         assert_eq!(lower_version(text, (9, 3)), ".version 9.3\n.target sm_80\n.language 7\n{ }\n");
-        assert_eq!(highest_version(&["ptxas fatal : something else".into()]), None);
+        assert_eq!(highest_supported_version(&["ptxas fatal : something else".into()]), None);
         let with_embedded_source = ".version 9.4\n.source_begin\n.version 9.4\n.language 7\n.source_end\n.language 7\n";
         assert_eq!(
             lower_version(with_embedded_source, (9, 1)),

@@ -1,5 +1,5 @@
-//! Reads the parts of a PTX file that linking needs: envelope, target and kernels. The PTX of other compilers has no envelope and
-//! is accepted too.
+//! Reads the parts of a PTX file that linking needs: the target, the kernels, and the envelope (leading comments in which this
+//! project's tools record options and tensor-map recipes). PTX of other compilers has no envelope, and is accepted too.
 
 use crate::maps::KernelMaps;
 use base::diag::{Diagnostic, Result};
@@ -10,7 +10,7 @@ use ptx::tensor_map::Recipe;
 pub(crate) struct Source {
     pub(crate) envelope: Envelope,
     pub(crate) text: String,
-    /// The first name of `.target`, such as `sm_90a`.
+    /// The architecture that the `.target` directive names first, such as `sm_90a`.
     pub(crate) chip: String,
     /// The names of the kernels, in text order.
     pub(crate) entries: Vec<String>,
@@ -27,7 +27,7 @@ impl Source {
         let leading_comments = ptx::leading_comments(text);
         let envelope = match leading_comments.lines().any(|line| line.starts_with(base::envelope::LINE_PREFIX)) {
             true => Envelope::from_lines(leading_comments, name)?.0,
-            false => envelope_of_foreign_ptx(),
+            false => envelope_for_ptx_without_envelope(),
         };
         if envelope.format != "ptx" {
             let message =
@@ -80,7 +80,7 @@ fn entry_name(line: &str) -> Option<&str> {
 }
 
 /// Returns an envelope for PTX that another compiler wrote.
-fn envelope_of_foreign_ptx() -> Envelope {
+fn envelope_for_ptx_without_envelope() -> Envelope {
     Envelope {
         format: "ptx".into(),
         version: 0,
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_ptx_names_its_target_and_entries() {
+    fn ptx_without_envelope_gives_target_and_kernel_names() {
         let text =
             ".version 9.0\n.target sm_90a, debug\n.address_size 64\n.visible .entry one(\n)\n.entry two\n(\n)\n.func three()\n";
         let source = Source::read(text.as_bytes(), "x").unwrap();

@@ -27,7 +27,7 @@ pub struct Options {
 
 /// Runs the tool.
 pub fn run(session: &mut Session, options: &Options) -> base::diag::Result<()> {
-    // Like every tool, this one also reads bytecode and its text form.
+    // Like every tool of the pipeline, this tool also reads bytecode and its text form.
     let source = session.input()?;
     source.reject_truncated()?;
     let producer = session.producer();

@@ -1,6 +1,7 @@
 //! Purpose: choose the vector width of every memory access and the layout with the widest vectors (coalescing).
 //! Requires: facts about divisibility, contiguity and constancy.
-//! Establishes: a vector of `1 << vector_bits` elements is contiguous and aligned, and no array bound or mask edge is inside it.
+//! Establishes: a vector of `1 << vector_bits` elements is contiguous and aligned. All its elements are in bounds or none is, and
+//! all have the same mask value.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `Coalesce` and `AxisInfo`; LLVM's `LoadStoreVectorizer`.
 
@@ -18,12 +19,12 @@ use tileaa::{Function, Op, Type};
 use tileas::Layout;
 use tileas::layout::{LANE_BITS, Strides};
 
-/// Bytes of a memory transaction of a warp.
+/// Bytes of a cache line, which one global-memory transaction of a warp covers.
 const LINE: u32 = 128;
 /// Bytes of the widest access of a thread.
 const MAX_ACCESS_BYTES: u64 = 16;
 
-/// The accesses of a function, by op.
+/// The plans of a function's memory accesses, by op.
 pub(crate) struct Accesses(BTreeMap<OpId, AccessPlan>);
 
 impl Accesses {
@@ -37,10 +38,11 @@ impl Accesses {
                 }
                 Op::LoadView { view, .. } | Op::StoreView { view, .. } => planner.plan_view(*view, u32::MAX),
                 Op::Load { ptr, mask, .. } | Op::Store { ptr, mask, .. } => planner.plan_pointers(*ptr, *mask, u32::MAX)?,
-                // Atomics take one element at a time. Adjacent elements are in adjacent lanes, which cover full sectors.
+                // An atomic instruction of a thread takes one element. Adjacent elements are in adjacent lanes, so that a warp
+                // covers full sectors.
                 Op::ReduceView { view, .. } => planner.plan_view(*view, 0),
                 Op::MulticastLoad { view, .. } | Op::MulticastStore { view, .. } => planner.plan_multicast(*view)?,
-                // For scattered pointers no layout is better than the layout of the pointers.
+                // Atomics on scattered pointers are not planned, because the layout of the pointers is as good as any.
                 Op::AtomicRmw { ptr, .. } | Op::AtomicCas { ptr, .. } if planner.has_neighbours(*ptr) => {
                     planner.plan_pointers(*ptr, None, 0)?
                 }
@@ -52,13 +54,14 @@ impl Accesses {
         unify_vector_widths::unify_widths(function, &mut accesses, warp_bits);
         Accesses(accesses)
     }
-    /// The plan of an access.
+    /// The plan of a memory access. `None` for ops that are not planned.
     pub(crate) fn get(&self, op: OpId) -> Option<&AccessPlan> {
         self.0.get(&op)
     }
 }
 
-/// The layout of a tile whose layout no access determines: consecutive elements of a row are in vectors of a thread, then in lanes.
+/// The layout of a tile whose layout no access determines. Consecutive elements of a row are first in a vector of one thread, then
+/// in the next lanes. `bytes` are the bytes of an element.
 pub(crate) fn default_layout(shape: &[u32], bytes: u32, warp_bits: usize) -> Layout {
     let order: Vec<u32> = (0..element_count(shape).trailing_zeros()).collect();
     let row_bits = shape.last().map_or(0, |extent| extent.trailing_zeros());
@@ -75,7 +78,7 @@ struct AccessPlanner<'a> {
 }
 
 impl AccessPlanner<'_> {
-    /// Plans an access through a view, with at most `1 << max_vector_bits` elements per vector.
+    /// Plans an access through the view `value`, with at most `1 << max_vector_bits` elements per vector.
     fn plan_view(&self, value: Value, max_vector_bits: u32) -> AccessPlan {
         let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier checks that views are views") };
         let is_gathered = |t: usize| matches!(view.kind, ViewKind::Gather { sparse_dim } if sparse_dim as usize == t);
@@ -89,8 +92,9 @@ impl AccessPlanner<'_> {
         AccessPlan { copy, ..self.blocked_along(&view.tile, contiguous, in_bounds_bits.min(max_vector_bits)) }
     }
 
-    /// Plans a multimem access, which takes full words: pairs of 16-bit elements. The program guarantees word alignment of the
-    /// address and of dynamic extents and strides. This function checks static strides.
+    /// Plans a multimem access through the view `value`. For 16-bit elements, a multimem instruction takes 32-bit words, which are
+    /// pairs of elements. The program guarantees 32-bit alignment of the address and of dynamic extents and strides. This function
+    /// checks static strides, and returns `None` if they break the alignment.
     fn plan_multicast(&self, value: Value) -> Option<AccessPlan> {
         let Type::View(view) = self.function.body.ty(value) else { unreachable!("the verifier checks that views are views") };
         let stride = |t: usize| view.memref.strides[view.dim_map[t] as usize];
@@ -105,15 +109,16 @@ impl AccessPlanner<'_> {
         has_word_strides.then_some(AccessPlan { vector_bits: 1, layout, order, copy: None })
     }
 
-    /// The access with a blocked layout whose elements along dimension `first` are in registers first, then in lanes.
-    fn blocked_along(&self, shape: &[u32], first: Option<usize>, widest_bits: u32) -> AccessPlan {
+    /// The plan of an access with a blocked layout. Consecutive elements along dimension `first` are first in registers, then in
+    /// lanes. A vector has at most `1 << max_vector_bits` elements.
+    fn blocked_along(&self, shape: &[u32], first: Option<usize>, max_vector_bits: u32) -> AccessPlan {
         let strides = Strides::for_shape(shape);
         let others = (0..shape.len()).rev().filter(|t| Some(*t) != first);
         let order: Vec<u32> = first.into_iter().chain(others).flat_map(|t| strides.dim_bits(t)).collect();
-        blocked_access(&order, widest_bits, self.warp_bits)
+        blocked_access(&order, max_vector_bits, self.warp_bits)
     }
 
-    /// Whether a tile is permuted, and thus passes through shared memory, right before it is stored.
+    /// Whether a permute that moves the last dimension computes a tile. Such a permute passes through shared memory.
     fn is_permuted(&self, tile: Value) -> bool {
         let body = &self.function.body;
         let op = body.defining_op(tile).map(|op| &body.ops[op].kind);
@@ -139,14 +144,15 @@ impl AccessPlanner<'_> {
         AccessPlan { copy: access.copy, ..blocked_access(&order, access.vector_bits, self.warp_bits) }
     }
 
-    /// Whether some pointers of a tile are adjacent.
+    /// Whether some pointers of the tile `ptr` point to adjacent elements.
     fn has_neighbours(&self, ptr: Value) -> bool {
         let dims = self.function.body.ty(ptr).tile().map_or(0, |(_, shape)| shape.len());
         (0..dims).any(|dim| self.facts.axis(ptr, dim).contiguity > 1)
     }
 
-    /// The length of the runs of adjacent pointers along a dimension, unless an offset wraps before it is widened. Vectors must not
-    /// rely on this length, but lanes may: if an offset wraps, a warp only takes more sectors.
+    /// The number of consecutive pointers along a dimension that point to adjacent elements, if no offset wraps before the offset
+    /// is widened. Vectors must not rely on this number. The order of lanes may: if an offset wraps, a warp only accesses more
+    /// sectors.
     fn likely_contiguity(&self, ptr: Value, dim: usize) -> u64 {
         let body = &self.function.body;
         let core_op = |value: Value| body.defining_op(value).and_then(|op| as_core(&body.ops[op].kind));
@@ -159,7 +165,8 @@ impl AccessPlanner<'_> {
         self.facts.axis(ptr, dim).contiguity.max(before_widening)
     }
 
-    /// Plans an access through pointers, along the dimension with the longest contiguous runs.
+    /// Plans an access through pointers, with vectors along the dimension that has the longest runs of adjacent elements. `None`
+    /// for a single pointer.
     fn plan_pointers(&self, ptr: Value, mask: Option<Value>, max_vector_bits: u32) -> Option<AccessPlan> {
         let (elem, shape) = self.function.body.ty(ptr).tile().filter(|(_, shape)| !shape.is_empty())?;
         let core_dialect::tile::Elem::Ptr { pointee, .. } = elem else { return None };
@@ -179,7 +186,7 @@ impl AccessPlanner<'_> {
     }
 }
 
-/// Log2 of the elements along tile dimension `t` that one access may take, as far as alignment allows.
+/// Log2 of the number of elements along tile dimension `t` that a vector may have: at most 16 aligned bytes, within the tile.
 fn view_width(facts: &MemRefFacts, view: &View, t: usize) -> u32 {
     let bytes = u64::from(view.memref.elem.bytes());
     let dim = view.dim_map[t] as usize;

@@ -1,4 +1,4 @@
-//! The plan of a memory access: its vector width and its layout.
+//! The plan of a memory access: the vector width, the layout, and the pieces of a possible `cp.async` copy.
 
 use tileas::Layout;
 use tileas::layout::LANE_BITS;
@@ -10,14 +10,14 @@ pub(crate) struct AccessPlan {
     pub(crate) vector_bits: u32,
     /// The layout of the accessed tile in registers.
     pub(crate) layout: Layout,
-    /// The bits of the linear element index, fastest-varying in memory first.
+    /// The bits of the tile's linear element index, in the order in which they vary in memory, the fastest first.
     pub(crate) order: Vec<u32>,
-    /// The pieces of an asynchronous copy, if the access could become a `cp.async` copy.
+    /// The pieces of a `cp.async` copy. `None` if the access is no load through a view with a contiguous dimension.
     pub(crate) copy: Option<Pieces>,
 }
 
-/// The pieces in which `cp.async` can copy a view's tile: `1 << bits` elements along `dim`. Unlike a vector access, a
-/// piece may cross a bound.
+/// The pieces in which `cp.async` can copy a view's tile: `1 << bits` elements along `dim`. Unlike a vector of a load, a piece may
+/// cross a bound of the array.
 #[derive(Clone, Copy)]
 pub(crate) struct Pieces {
     /// The dimension along which a piece is contiguous in memory.
@@ -28,11 +28,11 @@ pub(crate) struct Pieces {
     pub(crate) whole: bool,
 }
 
-/// A blocked layout with the bits in `order`. Its vectors have up to `1 << widest_bits` elements, but fewer if threads would
-/// otherwise have no elements.
-pub(crate) fn blocked_access(order: &[u32], widest_bits: u32, warp_bits: usize) -> AccessPlan {
+/// The plan of an access with a blocked layout whose bits have the order `order`. Vectors have up to `1 << max_vector_bits`
+/// elements, but fewer if some threads would otherwise have no elements.
+pub(crate) fn blocked_access(order: &[u32], max_vector_bits: u32, warp_bits: usize) -> AccessPlan {
     let thread_bits = (LANE_BITS + warp_bits) as u32;
-    let vector_bits = widest_bits.min((order.len() as u32).saturating_sub(thread_bits));
+    let vector_bits = max_vector_bits.min((order.len() as u32).saturating_sub(thread_bits));
     let layout = Layout::blocked(order, vector_bits as usize, warp_bits);
     AccessPlan { vector_bits, layout, order: order.to_vec(), copy: None }
 }

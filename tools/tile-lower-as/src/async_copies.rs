@@ -1,5 +1,5 @@
-//! Purpose: select the loads that become asynchronous copies to shared memory (`cp.async` or TMA). These are loads in `for` loops,
-//! and operands that TMA copies once before a loop.
+//! Purpose: select the loads that become asynchronous copies to shared memory (`cp.async` or TMA). Candidates are loads in `for`
+//! loops, and loads of MMA operands that TMA copies once before a loop.
 //! Requires: [`Accesses`] and [`MmaSelections`]; a load leads to an MMA, and its pieces have a size and alignment that `cp.async`
 //! takes.
 //! Establishes: a buffer for each copy, and its readers: MMA fragments, possibly converted ([`crate::operand_load_layouts`]), or a
@@ -28,23 +28,24 @@ use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
 use tileas::{BufferInfo, Layout, budget, wgmma_atoms};
 
-/// The reason against a copy that does not fit shared memory.
+/// The reason against an asynchronous copy that does not fit shared memory.
 const NO_CAPACITY: &str = "shared memory does not fit it besides the other copies";
 
 /// An operand that `wgmma` reads from shared memory.
 struct InPlaceOperand {
     /// The value of the operand.
     value: Value,
-    /// Whether threads store the operand to shared memory in the transposed order of global memory.
+    /// Whether threads must transpose the operand and store it to shared memory, because global memory has another element order.
     transposed: bool,
 }
 
-/// The copies of a function by load, and the reasons why other MMA operands are loaded to registers.
+/// The asynchronous copies of a function, and the reasons why other loads are not copied.
 #[derive(Default)]
 pub(crate) struct Copies {
     /// The copy of each load that becomes one.
     copies: BTreeMap<OpId, Copy>,
-    /// TMA copies that reuse the buffer of an earlier copy in their loop, after its MMAs have read it.
+    /// For the load of each TMA copy that reuses the buffer of an earlier copy of its loop, the load of this earlier copy. All MMAs
+    /// that read the earlier copy precede the later load.
     alternating: BTreeMap<OpId, OpId>,
     /// The loads that are not copied, with the reasons.
     pub(crate) declined: Vec<(OpId, &'static str)>,
@@ -53,7 +54,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Plans the copies. The buffers of each loop fit the target's shared memory.
+    /// Selects the asynchronous copies of a function. The buffers of each loop fit the target's shared memory.
     pub(crate) fn select(function: &Function, inputs: &CopyInputs<'_>, target: Target, options: PlanOptions) -> Copies {
         let body = &function.body;
         let order = body.walk(function.region);
@@ -107,7 +108,7 @@ impl Copies {
         selected
     }
 
-    /// Plans TMA copies before loops. Their tiles are operands of MMAs in loops. Does nothing if TMA copies no tile in a loop.
+    /// Plans TMA copies for loads in the entry block whose tiles MMAs in loops read. Does nothing if no loop has a TMA copy.
     fn add_copies_before_loops(&mut self, planner: &CopyPlanner<'_>, inputs: &CopyInputs<'_>) {
         let function = planner.function;
         let entry = Some(function.entry());
@@ -124,7 +125,7 @@ impl Copies {
             }
             let tma_load = match inputs.tma_loads_exceeding_smem.contains(&load) {
                 true => Err(NO_CAPACITY),
-                // Components have separate roles, and the other role may store to this buffer.
+                // Each of two components has its own compute role, and the other role may store to this buffer.
                 false if planner.mmas.has_components() => Err("with two compute roles, neither can wait for it"),
                 false => planner.tma_load_before_loops(load),
             };
@@ -135,7 +136,7 @@ impl Copies {
         }
     }
 
-    /// Replaces the TMA copies of a loop by `cp.async` unless they are profitable.
+    /// Replaces the TMA copies of a loop by `cp.async` copies unless TMA is profitable. `capacity` is the bytes of shared memory.
     fn drop_unprofitable_tma(&mut self, planner: &CopyPlanner<'_>, block: Block, capacity: u32) {
         let ops = &planner.function.body.blocks[block].ops;
         let copies = ops.iter().copied().filter(|op| self.copies.contains_key(op));
@@ -168,14 +169,15 @@ impl Copies {
         }
     }
 
-    /// Whether shared memory fits two stages of each TMA copy. A multi-stage TMA buffer shares memory with no other buffer of the
-    /// loop. TMA is profitable only if it fills one stage while MMAs read another stage.
+    /// Whether `capacity` bytes of shared memory fit two stages of each TMA copy. A multi-stage TMA buffer shares memory with no
+    /// other buffer of the loop. TMA is usually profitable only if it fills one stage while MMAs read another stage. The exception
+    /// is [`Self::single_buffering_pays`].
     fn two_stages_fit(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
         self.stages_fit(planner, ops, tma_copies, 2, capacity)
     }
 
-    /// Whether single-buffered TMA is profitable. No MMA may read all buffers, so that TMA fills one buffer while an MMA reads
-    /// another one. Moreover, `cp.async` could not double-buffer the largest copy either.
+    /// Whether single-buffered TMA is profitable. It is if no MMA reads all buffers, so that TMA fills one buffer while an MMA
+    /// reads another buffer. In addition, `cp.async` must be unable to double-buffer the largest copy.
     fn single_buffering_pays(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], capacity: u32) -> bool {
         let readers_of =
             |load: &OpId| planner.uses.end_users(planner.function.body.result(*load)).into_iter().collect::<BTreeSet<_>>();
@@ -186,7 +188,8 @@ impl Copies {
         is_tight && !reader_sets.iter().flatten().any(reads_all_buffers) && self.stages_fit(planner, ops, tma_copies, 1, capacity)
     }
 
-    /// Whether `capacity` bytes fit `stages` stages of each TMA copy besides the operands that threads of the loop store for MMAs.
+    /// Whether `capacity` bytes fit `stages` stages of each TMA copy besides the operands that threads store to shared memory for
+    /// `wgmma` in the loop.
     fn stages_fit(&self, planner: &CopyPlanner<'_>, ops: &[OpId], tma_copies: &[OpId], stages: u32, capacity: u32) -> bool {
         let own_buffers = tma_copies.iter().filter(|op| !self.alternating.contains_key(*op));
         let bytes = own_buffers.map(|op| self.copies[op].buffer.bytes()).fold(0, u32::saturating_add);
@@ -203,7 +206,7 @@ impl Copies {
         // The first copy into each buffer, with the position of the last MMA that reads the buffer. A pipeline has one consumer
         // role, so copies for `tcgen05` (the MMA warp) and copies for other MMAs (compute warps) do not share buffers.
         let mut shared_buffers: Vec<(OpId, usize)> = Vec::new();
-        let by_warp_role = |load: OpId| planner.reaches_tensor_memory(body.result(load));
+        let is_for_tcgen05 = |load: OpId| planner.reaches_tensor_memory(body.result(load));
         for load in tma_copies.iter().filter(|load| self.copies[*load].readers == Readers::Mmas) {
             let readers = planner.uses.end_users(body.result(*load));
             let read_at = |user: OpId| position.get(&user).copied().filter(|_| planner.mmas.get(user).is_some());
@@ -213,8 +216,8 @@ impl Copies {
                 continue;
             };
             let can_share = |(other, last_read_at): &&mut (OpId, usize)| {
-                let is_equal = self.copies[other].buffer == self.copies[load].buffer && by_warp_role(*other) == by_warp_role(*load);
-                *last_read_at < position[load] && is_equal
+                let has_same_role = is_for_tcgen05(*other) == is_for_tcgen05(*load);
+                *last_read_at < position[load] && self.copies[other].buffer == self.copies[load].buffer && has_same_role
             };
             match shared_buffers.iter_mut().find(can_share) {
                 Some((other, last_read_at)) => {
@@ -226,15 +229,16 @@ impl Copies {
         }
     }
 
-    /// Whether a copy brings an operand to shared memory in the layout that `wgmma` reads. Otherwise threads store it there.
+    /// Whether an asynchronous copy fills the shared memory from which `wgmma` reads an operand. Otherwise threads store the
+    /// operand there.
     fn is_copied_in_place(&self, planner: &CopyPlanner<'_>, operand: &InPlaceOperand) -> bool {
         !operand.transposed
             && operands::defining_load(planner.function, operand.value).is_some_and(|load| self.copies.contains_key(&load))
     }
 
-    /// Drops copies of a loop until one stage of each live copy fits shared memory. The tile of a dropped copy may still pass
-    /// through shared memory for a layout conversion, so the largest dropped tile must fit, too. Drops the largest copy at the
-    /// point of the highest demand first.
+    /// Drops copies of a loop until one stage of each live copy fits `capacity` bytes of shared memory. Drops the largest copy at
+    /// the op with the most live bytes first. The tile of a dropped copy may still pass through shared memory for a layout
+    /// conversion. So the largest dropped tile must fit besides the live copies.
     fn drop_exceeding(&mut self, planner: &CopyPlanner<'_>, ops: &[OpId], capacity: u32) {
         let position: BTreeMap<OpId, usize> = ops.iter().enumerate().map(|(at, op)| (*op, at)).collect();
         let last_use = |op: OpId| {
@@ -247,14 +251,14 @@ impl Copies {
             .filter(|(_, op)| self.copies.contains_key(*op))
             .map(|(at, op)| (*op, at, last_use(*op).unwrap_or(ops.len())))
             .collect();
-        let mut converted_bytes = 0;
+        let mut largest_dropped_bytes = 0;
         loop {
             let live_copies = |at: usize| {
                 let here = liveness.iter().filter(move |(_, first, last)| (*first..=*last).contains(&at));
                 here.filter_map(|(op, ..)| Some((self.copies.get(op)?.buffer.bytes(), *op))).collect::<Vec<_>>()
             };
             let live_bytes = |live_copies: &Vec<(u32, OpId)>| {
-                live_copies.iter().fold(converted_bytes, |sum: u32, (bytes, _)| sum.saturating_add(*bytes))
+                live_copies.iter().fold(largest_dropped_bytes, |sum: u32, (bytes, _)| sum.saturating_add(*bytes))
             };
             let fullest = liveness.iter().map(|(_, first, _)| live_copies(*first)).max_by_key(live_bytes);
             let largest = fullest
@@ -263,15 +267,15 @@ impl Copies {
             let Some((bytes, largest)) = largest else { return };
             self.copies.remove(&largest);
             self.declined.push((largest, NO_CAPACITY));
-            converted_bytes = converted_bytes.max(bytes);
+            largest_dropped_bytes = largest_dropped_bytes.max(bytes);
         }
     }
 
-    /// The copy that replaces a load.
+    /// The asynchronous copy that replaces a load. `None` if the load is not copied.
     pub(crate) fn get(&self, op: OpId) -> Option<&Copy> {
         self.copies.get(&op)
     }
-    /// The earlier copy whose buffer this copy reuses.
+    /// For a load whose TMA copy reuses the buffer of an earlier copy, the load of this earlier copy. `None` for other loads.
     pub(crate) fn alternating_with(&self, op: OpId) -> Option<OpId> {
         self.alternating.get(&op).copied()
     }
@@ -281,8 +285,9 @@ impl Copies {
     }
 }
 
-/// A `cp.async` copy in pieces along dimension `dim`. For the other fields, see [`CopyMethod::Pieces`].
+/// A `cp.async` copy of a tile in pieces of contiguous elements. For the fields without comment, see [`CopyMethod::Pieces`].
 struct PieceCopy {
+    /// The dimension of the tile along which each piece is contiguous.
     dim: usize,
     layout: Layout,
     bytes: u32,
@@ -290,18 +295,19 @@ struct PieceCopy {
 }
 
 impl CopyPlanner<'_> {
-    /// Plans a copy of a view's tile by `cp.async`.
+    /// Plans the `cp.async` copy of a load through a view. The error is the reason why `cp.async` cannot copy the tile.
     fn plan_view_copy(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
         self.plan_piece_copy(op, block, self.view_pieces(op)?)
     }
 
-    /// The copy of a load, if threads read the full tile from the buffer into registers. The tile may have any users.
+    /// The `cp.async` copy of a load through a view, whose full tile threads then read from the buffer into registers. Ops of any
+    /// kind may use the tile. The error is the reason why `cp.async` cannot copy the tile.
     pub(crate) fn register_copy(&self, op: OpId) -> Result<Copy, &'static str> {
         let assigned_layout = self.accesses.get(op).map(|access| access.layout.clone());
         Ok(self.swizzled_copy(op, self.view_pieces(op)?, Readers::Registers, assigned_layout.as_slice()))
     }
 
-    /// The `cp.async` pieces of a view's tile.
+    /// The pieces in which `cp.async` copies the tile of a load through a view. The error is the reason why it cannot.
     fn view_pieces(&self, op: OpId) -> Result<PieceCopy, &'static str> {
         let body = &self.function.body;
         let Op::LoadView { view, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
@@ -331,7 +337,7 @@ impl CopyPlanner<'_> {
         Ok(PieceCopy { dim, layout, bytes, whole })
     }
 
-    /// Plans a copy by `cp.async`: its buffer, and the readers of the buffer. Returns the reason if no copy is possible.
+    /// Plans the buffer of a `cp.async` copy, and the readers of the buffer. The error is the reason why no copy is possible.
     fn plan_piece_copy(&self, op: OpId, block: Block, piece_copy: PieceCopy) -> Result<Copy, &'static str> {
         let value = self.function.body.result(op);
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
@@ -343,23 +349,24 @@ impl CopyPlanner<'_> {
                 return Ok(Copy { buffer, method: CopyMethod::Pieces { layout, bytes, whole }, readers: Readers::Mmas });
             }
             Some(MmaReads { fragments, .. }) => (Readers::Mmas, fragments),
-            // An op other than an MMA would read the full tile, which would then occupy registers for long.
+            // An op other than an MMA would read the full tile into registers, which would occupy them for a long time.
             None if !self.uses.reaches_only_mmas(value) => return Err("an op other than an MMA uses it"),
             None => {
                 let assigned_layout = self.accesses.get(op).map(|access| &access.layout);
-                let directly = assigned_layout.and_then(|assigned_layout| {
+                let operand_layouts = assigned_layout.and_then(|assigned_layout| {
                     self.direct_read_layouts(value, block, piece_copy.dim, &piece_copy.layout, assigned_layout)
                 });
-                directly.map_or_else(
+                operand_layouts.map_or_else(
                     || (Readers::Registers, assigned_layout.cloned().into_iter().collect()),
-                    |desired| (Readers::Mmas, desired),
+                    |operand_layouts| (Readers::Mmas, operand_layouts),
                 )
             }
         };
         Ok(self.swizzled_copy(op, piece_copy, readers, &layouts))
     }
 
-    /// A copy to a buffer whose swizzle has the fewest wavefronts for the copy and its readers.
+    /// A `cp.async` copy to a buffer whose swizzle needs the fewest shared-memory wavefronts. `layouts` are the layouts in which
+    /// warps read the buffer.
     fn swizzled_copy(&self, op: OpId, piece_copy: PieceCopy, readers: Readers, layouts: &[Layout]) -> Copy {
         let PieceCopy { dim, layout, bytes, whole } = piece_copy;
         let (elem, shape) = self.function.body.ty(self.function.body.result(op)).tile().expect("a load gives a tile");
@@ -368,7 +375,8 @@ impl CopyPlanner<'_> {
         Copy { buffer, method: CopyMethod::Pieces { layout, bytes, whole }, readers }
     }
 
-    /// The copy of a load through pointers. Each vector of the planned access becomes a piece.
+    /// Plans the `cp.async` copy of a load through pointers. Each vector of the planned access becomes a piece. The error is the
+    /// reason why `cp.async` cannot copy the tile.
     fn plan_pointer_copy(&self, op: OpId, block: Block) -> Result<Copy, &'static str> {
         let body = &self.function.body;
         let Op::Load { ptr, other, order, .. } = &body.ops[op].kind else { unreachable!("only loads are planned") };
@@ -389,19 +397,19 @@ impl CopyPlanner<'_> {
             return Err("its neighbours in memory are not known to be aligned");
         }
         let strides = Strides::for_shape(shape);
-        let neighbour = access.layout.register.first().copied().unwrap_or(1);
-        let dim = (0..shape.len()).find(|dim| strides.mask(*dim) & neighbour != 0).unwrap_or(shape.len() - 1);
+        let contiguous_basis = access.layout.register.first().copied().unwrap_or(1);
+        let dim = (0..shape.len()).find(|dim| strides.mask(*dim) & contiguous_basis != 0).unwrap_or(shape.len() - 1);
         self.plan_piece_copy(op, block, PieceCopy { dim, layout: access.layout.clone(), bytes, whole: true })
     }
 
-    /// Whether a value is a constant of zeros.
+    /// Whether a value is a constant whose elements are all zero.
     fn is_zero(&self, value: Value) -> bool {
         let definition = self.function.body.defining_op(value).map(|op| &self.function.body.ops[op].kind);
         matches!(definition, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
     /// How MMAs read a value. `None` if another op reads the value, or if a user is outside `block`. Without `block`, users may be
-    /// in any block. `between` counts the permutes, reshapes and conversions between the copied value and this value.
+    /// in any block. `between` is the number of permutes, reshapes and conversions from the copied tile to `value`.
     pub(crate) fn mma_reads(&self, value: Value, block: Option<Block>, between: u32) -> Option<MmaReads> {
         let body = &self.function.body;
         let mut mma_reads = MmaReads::default();
@@ -469,7 +477,7 @@ impl CopyPlanner<'_> {
         Some(mma_reads)
     }
 
-    /// Whether loads of a loop should be TMA copies. By default they are if the loop has tensor-core MMAs, even `mma.sync`:
+    /// Whether loads of a loop should be TMA copies. By default they are if the loop has tensor-core MMAs, even `mma.sync`. Reason:
     /// the warps that issue MMAs have no issue cycles to spare for copies.
     fn prefers_tma(&self, block: Block) -> bool {
         match self.tma_copies {
@@ -482,7 +490,7 @@ impl CopyPlanner<'_> {
         }
     }
 
-    /// Whether an op is a `wgmma` or `tcgen05` MMA.
+    /// Whether an op is a `wgmma` or `tcgen05` MMA. Such an MMA reads operands from shared or tensor memory.
     pub(crate) fn reads_in_place(&self, op: OpId) -> bool {
         matches!(self.mmas.get(op), Some(MmaSelection::Group { .. } | MmaSelection::Tensor { .. }))
     }
@@ -492,19 +500,19 @@ impl CopyPlanner<'_> {
         matches!(self.mmas.get(op), Some(MmaSelection::Sync { .. }))
     }
 
-    /// Whether a value is an operand of a `tcgen05` MMA.
+    /// Whether a `tcgen05` MMA uses a value, possibly through permutes, reshapes and elementwise ops.
     pub(crate) fn reaches_tensor_memory(&self, value: Value) -> bool {
         self.uses.end_users(value).into_iter().any(|user| matches!(self.mmas.get(user), Some(MmaSelection::Tensor { .. })))
     }
 
-    /// Whether a value is an operand of an asynchronous MMA.
+    /// Whether a `wgmma` or `tcgen05` MMA uses a value, possibly through permutes, reshapes and elementwise ops.
     fn reaches_async_mma(&self, value: Value) -> bool {
         let is_asynchronous =
             |mma: Option<&MmaSelection>| matches!(mma, Some(MmaSelection::Tensor { .. } | MmaSelection::Group { .. }));
         self.uses.end_users(value).into_iter().any(|user| is_asynchronous(self.mmas.get(user)))
     }
 
-    /// The operands that a `wgmma` reads from shared memory.
+    /// The operands that an op reads from shared memory if it is a `wgmma`. Empty for other ops.
     fn in_place_operands(&self, op: OpId) -> Vec<InPlaceOperand> {
         let (Op::Mma { lhs, rhs, .. }, Some(MmaSelection::Group { lhs: a, rhs: b, .. })) =
             (&self.function.body.ops[op].kind, self.mmas.get(op))
@@ -519,14 +527,14 @@ impl CopyPlanner<'_> {
         [(lhs, a), (rhs, b)].into_iter().filter_map(operand).collect()
     }
 
-    /// Bytes of a tile; 0 for other values.
+    /// The bytes of a tile; 0 for a value that is no tile.
     fn tile_bytes(&self, value: Value) -> u32 {
         let tile = self.function.body.ty(value).tile();
         tile.map_or(0, |(elem, shape)| (element_count(shape) as u32).saturating_mul(elem.bytes()))
     }
 
-    /// Whether fragment reads from a TMA-filled buffer have costly bank conflicts: `cp.async` to a buffer with another swizzle
-    /// takes fewer wavefronts, including its writes.
+    /// Whether reads of MMA fragments from the TMA-filled buffer `buffer` have costly bank conflicts. They do if a `cp.async` copy
+    /// to a buffer with another swizzle takes no more shared-memory wavefronts, including the writes of `cp.async`.
     pub(crate) fn has_costly_bank_conflicts(&self, value: Value, buffer: &BufferInfo, fragments: &[Layout]) -> bool {
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");
         let strides = Strides::for_shape(shape);
@@ -541,7 +549,7 @@ impl CopyPlanner<'_> {
             && wavefronts(buffer) >= wavefronts(&alternative_buffer) + buffer.bytes() / smem_swizzles::LINE
     }
 
-    /// Bits of a tile's element; `None` for other values.
+    /// The bits of an element of a tile; `None` for a value that is no tile.
     fn element_bits(&self, value: Value) -> Option<u32> {
         self.function.body.ty(value).tile().map(|(elem, _)| elem.bits())
     }

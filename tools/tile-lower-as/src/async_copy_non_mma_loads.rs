@@ -1,9 +1,9 @@
-//! Purpose: select loads of a loop that become asynchronous copies although no MMA reads them, so that `tile-sched` can prefetch
-//! them.
-//! Requires: [`crate::access_layouts::Accesses`]; by default a persistent loop, or a loop of a kernel with one tile block. In these
-//! loops no co-resident CTA hides the load latency.
-//! Establishes: copies with two stages that fit the CTA's share of shared memory. In other loops, co-resident CTAs hide latency.
-//! Multi-stage buffers would lower the number of these CTAs.
+//! Purpose: select loads in loops that become asynchronous copies although no MMA reads them, so that `tile-sched` can prefetch
+//! their tiles.
+//! Requires: [`crate::access_layouts::Accesses`]; by default a persistent loop, or a loop of a kernel with one tile block. Reason:
+//! in these loops, few co-resident CTAs hide the load latency. In other loops, co-resident CTAs hide it, and multi-stage buffers
+//! would lower their number.
+//! Establishes: copies of which two stages fit the CTA's share of shared memory.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `num_stages` pipelining of non-dot loads; CUTLASS epilogue load warp.
 
@@ -21,20 +21,21 @@ use std::cell::Cell;
 use tileaa::{Op, Type};
 use tileas::budget;
 
-/// Minimum stages of a prefetched copy.
+/// Minimum stages of the buffer of a prefetched copy.
 const MIN_STAGES: u32 = 2;
 
-/// The copies of a loop's loads that no MMA reads, and the reasons why other such loads are not copied.
+/// The decisions for those loads of a loop that no MMA reads.
 #[derive(Default)]
 pub(crate) struct NonMmaCopies {
-    /// The loads that become copies, each with its copy.
+    /// The loads that become asynchronous copies, each with its copy.
     pub(crate) copies: Vec<(OpId, Copy)>,
-    /// The other loads, with the reasons.
+    /// The loads that are not copied, with the reasons.
     pub(crate) declined: Vec<(OpId, &'static str)>,
 }
 
 impl CopyPlanner<'_> {
-    /// The copies of a `for`'s loads that no MMA reads, and the reasons against other copies.
+    /// Decides which loads of a `for` become asynchronous copies although no MMA reads them. Considers only loads for which
+    /// `may_copy` holds.
     pub(crate) fn non_mma_copies(&self, for_op: OpId, may_copy: impl Fn(OpId) -> bool) -> NonMmaCopies {
         let body = &self.function.body;
         let mut non_mma = NonMmaCopies::default();
@@ -61,7 +62,7 @@ impl CopyPlanner<'_> {
         non_mma
     }
 
-    /// Keeps the first copies that fit a CTA's share of shared memory with two stages each.
+    /// Drops each copy whose two stages do not fit the CTA's share of shared memory besides the earlier copies.
     fn drop_exceeding_prefetches(&self, non_mma: &mut NonMmaCopies) {
         let capacity = budget::shared_memory_of_each(self.target, self.co_resident_ctas);
         let allocated_bytes = Cell::new(0u32);
@@ -71,13 +72,13 @@ impl CopyPlanner<'_> {
             allocated_bytes.set(if fits { new_total } else { allocated_bytes.get() });
             fits
         };
-        let (kept, without): (Vec<_>, Vec<_>) = std::mem::take(&mut non_mma.copies).into_iter().partition(has_capacity);
+        let (kept, dropped): (Vec<_>, Vec<_>) = std::mem::take(&mut non_mma.copies).into_iter().partition(has_capacity);
         let reason = "shared memory does not fit two stages of it besides the other prefetched copies of its loop";
         non_mma.copies = kept;
-        non_mma.declined.extend(without.into_iter().map(|(load, _)| (load, reason)));
+        non_mma.declined.extend(dropped.into_iter().map(|(load, _)| (load, reason)));
     }
 
-    /// Whether a loop contains no loop, no MMA and no early exit.
+    /// Whether a `for` contains no inner loop, no MMA, and no early end of an iteration.
     fn is_simple_loop(&self, for_op: OpId) -> bool {
         let body = &self.function.body;
         let Some(region) = as_core(&body.ops[for_op].kind).and_then(Core::for_body) else { return false };
@@ -94,7 +95,7 @@ impl CopyPlanner<'_> {
         })
     }
 
-    /// Checks that `tile-sched` can issue a load in an earlier iteration, or returns the reason why it cannot.
+    /// Checks that `tile-sched` can issue a load of a `for` in an earlier iteration. The error is the reason why it cannot.
     fn can_be_prefetched(&self, load: OpId, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Op::LoadView { index, token, .. } = &body.ops[load].kind else { return Err("it is a load through pointers") };
@@ -108,7 +109,7 @@ impl CopyPlanner<'_> {
         self.check_index_in_loop(index, for_op)
     }
 
-    /// Whether prefetching saves at least a tenth of the estimated cycles of an iteration. All terms are cycles of the SM.
+    /// Whether prefetching saves at least a tenth of the estimated SM cycles of an iteration.
     fn prefetch_pays(&self, block: Block, non_mma: &NonMmaCopies) -> bool {
         let (rates, ctas) = (perf_model::rates(self.target), u64::from(self.co_resident_ctas));
         let bytes = non_mma.copies.iter().map(|(_, copy)| copy.buffer.bytes()).fold(0, u32::saturating_add);
@@ -121,7 +122,7 @@ impl CopyPlanner<'_> {
         !non_mma.copies.is_empty() && with_prefetch * 10 <= without_prefetch * 9
     }
 
-    /// The number of elements that elementwise ops and reductions compute in an iteration.
+    /// The number of elements that the elementwise ops and reductions of a block process in one execution of the block.
     fn computed_elements(&self, block: Block) -> u64 {
         let body = &self.function.body;
         let elements = |value: &Value| body.ty(*value).tile().map_or(0, |(_, shape)| element_count(shape) as u64);

@@ -1,8 +1,9 @@
-//! Purpose: let a CTA steal tile blocks of the launch that have not started, after its own tile block (cluster launch control,
-//! CLC).
+//! Purpose: let a CTA compute tile blocks of the launch that have not started, after its own tile block. For this, the CTA cancels
+//! their start (cluster launch control, CLC).
 //! Requires: `.aa`; `--clc=on`, or a program that uses CLC already; no op that must execute once or in grid order.
-//! Establishes: a loop over the stolen tile blocks, like a persistent kernel's, so TMA loads of the next tile overlap the epilogue.
-//! Preserves: results; scalars and views that do not depend on the tile block stay before the loop.
+//! Establishes: a loop over tile blocks, as in a persistent kernel, so that TMA loads of the next tile block overlap the epilogue.
+//! Scalars and views that do not depend on the tile block are before the loop.
+//! Preserves: results.
 //! See also: PTX `clusterlaunchcontrol.try_cancel`; CUTLASS `PersistentTileSchedulerSm100`.
 
 use crate::cluster::must_execute_once;
@@ -19,7 +20,8 @@ use std::collections::BTreeSet;
 use target_info::Feature;
 use tileaa::{Function, Op, Type};
 
-/// Runs the pass on a function. Fails if CLC is requested or used, but CTAs of the function cannot steal tile blocks.
+/// Wraps a function in a loop over tile blocks if `--clc=on` requests this. Returns an error if CLC is requested or used already,
+/// but CTAs of the function cannot steal tile blocks.
 pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
     let already_uses_clc = uses_clc(&function.body);
     if !already_uses_clc && envelope.options.get("clc") != Some("on") {
@@ -44,7 +46,7 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     Ok(wrap_in_clc_loop(function))
 }
 
-/// Checks that the CTAs of a function can steal tile blocks, or returns why they cannot.
+/// Checks that the CTAs of a function can steal tile blocks. The error is the reason why they cannot.
 fn can_steal(function: &Function, target: Target) -> std::result::Result<(), String> {
     let body = &function.body;
     if !target.has(Feature::ClusterLaunchControl) {
@@ -84,21 +86,21 @@ fn wrap_in_clc_loop(function: &Function) -> Function {
     base::text::compact(&function)
 }
 
-/// Separates the scalars and views that are the same for all tile blocks from the other ops. Tiles are not hoisted, because they
-/// would occupy registers across the loop.
+/// Divides `ops` into the ops before the loop and the ops in the loop. Ops that compute scalars and views that are equal for all
+/// tile blocks go before the loop. Ops that compute tiles stay in the loop, because tiles would occupy registers across the loop.
 fn separate_invariant_ops(function: &Function, ops: &[OpId]) -> (Vec<OpId>, Vec<OpId>) {
     let body = &function.body;
     let mut invariant: BTreeSet<Value> = function.params().iter().copied().collect();
     let is_invariant = |op: &OpId| {
         let node = &body.ops[*op];
-        let is_small = |value: &Value| match body.ty(*value) {
+        let is_scalar_or_view = |value: &Value| match body.ty(*value) {
             Type::Tile { shape, .. } => shape.is_empty(),
             Type::MemRef(_) | Type::View(_) => true,
             Type::Token => false,
         };
         let can_hoist = matches!(&node.kind, Op::Core(core) if core.is_pure() && !matches!(core, Core::BlockId { .. }))
             && node.kind.regions().is_empty()
-            && node.results.iter().all(is_small)
+            && node.results.iter().all(is_scalar_or_view)
             && node.kind.operands().iter().all(|value| invariant.contains(value));
         if can_hoist {
             invariant.extend(&node.results);
@@ -108,7 +110,7 @@ fn separate_invariant_ops(function: &Function, ops: &[OpId]) -> (Vec<OpId>, Vec<
     ops.iter().copied().partition(is_invariant)
 }
 
-/// Replaces the tile block index of the CTA by the index of the tile block that the current iteration computes.
+/// Replaces each `block_id` in the loop body `block` by the index of the tile block that the iteration `iteration` computes.
 fn replace_block_ids(function: &mut Function, block: Block, iteration: Value) {
     let loop_ops: Vec<OpId> = function.body.blocks[block].ops.clone();
     let nested_ops = loop_ops.iter().flat_map(|op| function.body.ops[*op].kind.regions()).collect::<Vec<_>>();

@@ -11,11 +11,12 @@ use numerics::Scalar;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 
-/// Maximum dots that move next to a dot. Reason: each moved dot extends the live range of an accumulator.
+/// Maximum number of dots that move next to one dot. Reason: each moved dot extends the live range of an accumulator.
 const MAX_MOVED: usize = 3;
-/// Maximum ops after a dot among which the search looks for another dot with a common operand.
+/// Maximum number of ops after a dot among which the search looks for another dot with a common operand.
 const MAX_DISTANCE: usize = 64;
 
+/// Returns the function with f32 dots that share operands next to each other.
 pub(crate) fn run(function: &Function) -> Function {
     let mut function = function.clone();
     let blocks: Vec<base::Block> = function.body.blocks.ids().collect();
@@ -43,9 +44,10 @@ fn with_adjacent_dots(function: &Function, ops: &[OpId]) -> Vec<OpId> {
     ops
 }
 
-/// The position of the next dot that shares an operand and could be at `end`.
-fn next_sharing_dot(function: &Function, ops: &[OpId], end: usize, read: &BTreeSet<Value>) -> Option<usize> {
-    if read.is_empty() {
+/// The position of the next dot that has an operand in `read_operands` and can move up to the position `end`. `None` if there is
+/// none.
+fn next_sharing_dot(function: &Function, ops: &[OpId], end: usize, read_operands: &BTreeSet<Value>) -> Option<usize> {
+    if read_operands.is_empty() {
         return None;
     }
     let body = &function.body;
@@ -53,7 +55,7 @@ fn next_sharing_dot(function: &Function, ops: &[OpId], end: usize, read: &BTreeS
     let mut defined_later = BTreeSet::new();
     for (at, op) in ops.iter().enumerate().skip(end).take(MAX_DISTANCE) {
         let kind = &body.ops[*op].kind;
-        let shares = fma_dot_operands(function, *op).is_some_and(|own| own.iter().any(|operand| read.contains(operand)));
+        let shares = fma_dot_operands(function, *op).is_some_and(|own| own.iter().any(|operand| read_operands.contains(operand)));
         if shares && !kind.operands().iter().any(|operand| defined_later.contains(operand)) {
             return Some(at);
         }
@@ -65,7 +67,7 @@ fn next_sharing_dot(function: &Function, ops: &[OpId], end: usize, read: &BTreeS
     None
 }
 
-/// The operands of an f32 MMA, which runs as FMA, without tensor cores.
+/// The left and right operand of an f32 MMA, which FMA instructions execute. `None` for other ops.
 fn fma_dot_operands(function: &Function, op: OpId) -> Option<[Value; 2]> {
     let Op::Mma { lhs, rhs, acc, .. } = function.body.ops[op].kind else { return None };
     let is_f32 = |value: Value| function.body.ty(value).tile().is_some_and(|(elem, _)| elem.carrier() == Scalar::F32);

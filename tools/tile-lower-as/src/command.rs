@@ -1,4 +1,4 @@
-//! The command line of the tool.
+//! The command line of `tile-lower-as`: its `--help` text, options and entry point.
 
 use crate::{Lowering, PASSES};
 use common::{About, Session, options};
@@ -16,7 +16,7 @@ pub const ABOUT: About = About {
     writes_stage_files: true,
 };
 
-/// The options of the tool.
+/// The options of `tile-lower-as`.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
@@ -27,7 +27,7 @@ pub struct Options {
     decisions: options::Lowering,
 }
 
-/// Runs the tool.
+/// Reads a `.aa` file, runs the passes, and writes the `.as` file. If the session stops before `convert`, writes the `.aa` program.
 pub fn run(session: &mut Session, options: &Options) -> base::diag::Result<()> {
     let mut input = session.read::<tileaa::Module>()?;
     options.opt.record(&mut input.envelope)?;

@@ -1,6 +1,7 @@
-//! Purpose: split the epilogue of a TMEM accumulator along N, so that it needs fewer registers and less shared memory at a time.
-//! Requires: only elementwise ops with constants between the accumulator and one store to a view. If other MMAs reuse the TMEM
-//! allocation, no MMA may stand between the chain and the store. Reason: `tcgen05.ld` moves down to the store.
+//! Purpose: split the epilogue of a TMEM accumulator along N, so that the epilogue needs fewer registers and less shared memory at
+//! a time.
+//! Requires: only elementwise ops with constants between the accumulator and one store through a view. If other MMAs may reuse the
+//! TMEM allocation, no MMA is between the chain and the store. Reason: `tcgen05.ld` moves down to the store.
 //! Establishes: for each part of the accumulator, a slice, the elementwise ops and a store.
 //! Preserves: stored values; the tokens of the parts are joined.
 //! See also: Triton's `EPILOGUE_SUBTILE`; CUTLASS `EpilogueTile`.
@@ -36,8 +37,8 @@ pub(crate) fn run(mut function: Function, tmem_mmas: &BTreeSet<OpId>) -> Functio
 
 /// A planned split of an epilogue.
 struct EpilogueTile {
-    /// The accumulator at the end of its MMA chain.
-    accumulators: Value,
+    /// The final accumulator of the MMA chain.
+    accumulator: Value,
     /// The elementwise ops between the accumulator and the store.
     path: Vec<OpId>,
     /// The store of the tile.
@@ -56,14 +57,14 @@ struct EpiloguePlanner<'a> {
 }
 
 impl EpiloguePlanner<'_> {
-    /// Plans the split of the epilogue of a chain. `None` if it cannot be split, or if it has one part only.
+    /// Plans the split of the epilogue of a chain. `None` if the epilogue cannot be split or is too small for two parts.
     fn plan_epilogue(&self, chain: &Chain) -> Option<EpilogueTile> {
-        let (body, accumulators) = (&self.function.body, chain.result);
-        let [rows, columns] = **body.ty(accumulators).tile()?.1 else { return None };
+        let (body, accumulator) = (&self.function.body, chain.result);
+        let [rows, columns] = **body.ty(accumulator).tile()?.1 else { return None };
         let parts = ((element_count(&[rows, columns]) / PART_ELEMENTS) as u32).min(columns / MIN_COLUMNS);
         let blocks = body.op_blocks();
-        let block = blocks[body.defining_op(accumulators)?.0 as usize];
-        let (mut value, mut path) = (accumulators, Vec::new());
+        let block = blocks[body.defining_op(accumulator)?.0 as usize];
+        let (mut value, mut path) = (accumulator, Vec::new());
         let store = loop {
             let user = self.only_user(value).filter(|user| blocks[user.0 as usize] == block)?;
             match &body.ops[user].kind {
@@ -75,7 +76,7 @@ impl EpiloguePlanner<'_> {
                 _ => return None,
             }
         };
-        if chain.is_single() && self.has_mma_between(body.defining_op(accumulators)?, store, block?) {
+        if chain.is_single() && self.has_mma_between(body.defining_op(accumulator)?, store, block?) {
             return None;
         }
         let Op::StoreView { view, index, order, .. } = &body.ops[store].kind else { unreachable!("planned as a store") };
@@ -84,10 +85,10 @@ impl EpiloguePlanner<'_> {
         let bits = body.ty(index[1]).tile().map_or(0, |(elem, _)| elem.bits());
         let is_weak_partition = ty.kind == ViewKind::Partition && order.semantics == MemoryOrdering::Weak && bits >= 32;
         let max_index = tile_slicing::max_splittable_index(&self.facts, index[1], bits.max(1), parts.max(1));
-        (parts > 1 && is_defined && is_weak_partition).then_some(EpilogueTile { accumulators, path, store, parts, max_index })
+        (parts > 1 && is_defined && is_weak_partition).then_some(EpilogueTile { accumulator, path, store, parts, max_index })
     }
 
-    /// Whether an MMA stands between two ops of a block.
+    /// Whether an MMA is between two ops of a block, directly or in a region.
     fn has_mma_between(&self, first: OpId, last: OpId, block: Block) -> bool {
         let body = &self.function.body;
         let following = body.blocks[block].ops.iter().copied().skip_while(|op| *op != first).skip(1);
@@ -96,7 +97,7 @@ impl EpiloguePlanner<'_> {
         between.iter().copied().chain(inside).any(|op| operands::is_mma(self.function, op))
     }
 
-    /// The user of a value with a single use.
+    /// The op that uses a value, if the value has exactly one use.
     fn only_user(&self, value: Value) -> Option<OpId> {
         let body = &self.function.body;
         let uses = |op: &OpId| body.ops[*op].kind.operands().iter().filter(|other| **other == value).count();
@@ -108,13 +109,13 @@ impl EpiloguePlanner<'_> {
         }
     }
 
-    /// Whether all other operands of an op are constants.
+    /// Whether all operands of an op except `value` are splat constants.
     fn has_constant_operands(&self, core: &Core, value: Value) -> bool {
         core.operands().iter().all(|operand| *operand == value || splat_constant(self.function, *operand).is_some())
     }
 }
 
-/// The data of a splat constant.
+/// The data of a constant whose elements are all equal. `None` if another op or no op defines the value.
 fn splat_constant(function: &Function, value: Value) -> Option<Dense> {
     match &function.body.ops[function.body.defining_op(value)?].kind {
         Op::Core(Core::Constant { value: value @ Dense::Splat(_) }) => Some(value.clone()),
@@ -125,7 +126,7 @@ fn splat_constant(function: &Function, value: Value) -> Option<Dense> {
 impl EpilogueTile {
     /// Replaces the ops of the path and the store by one copy for each part.
     fn apply(self, function: &mut Function) {
-        let EpilogueTile { accumulators, path, store, parts, max_index } = self;
+        let EpilogueTile { accumulator, path, store, parts, max_index } = self;
         let node = function.body.ops[store].clone();
         let Op::StoreView { tile, view, index, token, order, in_bounds, hints } = node.kind else {
             unreachable!("it was planned as a store")
@@ -135,7 +136,7 @@ impl EpilogueTile {
         let mut tokens = Vec::new();
         for part in 0..parts.count {
             parts.loc = node.loc;
-            let mut part_values = BTreeMap::from([(accumulators, parts.slice_part(accumulators, 1, part))]);
+            let mut part_values = BTreeMap::from([(accumulator, parts.slice_part(accumulator, 1, part))]);
             for op in &path {
                 let node = parts.function.body.ops[*op].clone();
                 let mut kind = node.kind;
@@ -157,8 +158,8 @@ impl EpilogueTile {
             let store = Op::StoreView { tile, view, index: part_index, token, order, in_bounds, hints };
             tokens.extend(parts.append_op(store, [Type::Token]));
         }
-        let is_waited_for = parts.function.body.use_counts(parts.function.region)[node.results[0].0 as usize] > 0;
-        let joined = is_waited_for.then(|| parts.append_op(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0]);
+        let is_token_used = parts.function.body.use_counts(parts.function.region)[node.results[0].0 as usize] > 0;
+        let joined = is_token_used.then(|| parts.append_op(Op::Core(Core::JoinTokens { tokens }), [Type::Token])[0]);
         let PartBuilder { function, emitted, .. } = parts;
         joined.into_iter().for_each(|joined| function.body.replace_uses(node.results[0], joined));
         let block = function.body.op_blocks()[store.0 as usize].expect("the store is in a block");

@@ -1,8 +1,9 @@
-//! Purpose: find functions whose chained MMAs form two components that share no tile except loaded operands, as attention of two M
-//! subtiles does. Two warp roles of four warps can execute the components and hide each other's MMA latency.
+//! Purpose: find functions whose chained MMAs form two independent components: no tile except loaded operands is common to both. An
+//! example is attention with two M subtiles. Two compute roles of four warps each can execute the components and hide each other's
+//! MMA latency.
 //! Requires: `.aa`; a target with tensor memory.
 //! Establishes: the ops of the second component. `tile-sched` finds the components again and assigns them to roles.
-//! Preserves: the program; if shared memory is too small for two roles, the function is planned again for one.
+//! Preserves: the program; this is an analysis. If shared memory is too small for two roles, the function is planned again for one.
 //! See also: Triton's `WSTaskPartition` and `DataPartition`; the two softmax warp groups of FlashAttention-3 and CUTLASS FMHA.
 
 use crate::operands;
@@ -18,12 +19,12 @@ use tileas::ping_pong::COMPONENTS;
 use tileas::tensor_memory::LANES;
 use tileas::{Buffer, budget, liveness};
 
-/// Minimum stages of a multi-stage buffer.
+/// Minimum stages of a multi-stage buffer that a loop fills.
 const MIN_STAGES: u32 = 2;
-/// Bytes reserved for mbarriers.
+/// Bytes of shared memory reserved for mbarriers.
 const MBARRIER_BYTES: u32 = 1024;
 
-/// The ops of the second component. Empty unless the function has exactly two components.
+/// The ops of the second component. Empty unless the chained MMAs of the function form exactly two independent components.
 pub(crate) fn second_component(function: &Function, target: Target) -> BTreeSet<OpId> {
     let chained = operands::chained_mmas(function);
     if !target.has(Feature::TensorMemory) || chained.is_empty() || !chained.iter().all(|op| has_all_lanes(function, *op)) {
@@ -40,14 +41,14 @@ pub(crate) fn second_component(function: &Function, target: Target) -> BTreeSet<
     body.walk(function.region).into_iter().filter(|op| second.is_some() && connected.component_of(*op) == second).collect()
 }
 
-/// Whether an MMA has a row for each of the 128 TMEM lanes, which four warps access.
+/// Whether the accumulator of an MMA has exactly one row for each of the 128 TMEM lanes, which four warps access.
 fn has_all_lanes(function: &Function, mma: OpId) -> bool {
     let accumulator_type = function.body.ty(function.body.result(mma)).tile();
     accumulator_type.is_some_and(|(_, shape)| shape.len() == 2 && shape[0] == LANES)
 }
 
-/// The effects of an op for [`components`]. A source is an op whose results belong to a component. Sources are MMAs, ops with
-/// effects, and loads of tiles that are not only MMA operands.
+/// The effects of an op for the analysis [`components`]. A source is an op whose results belong to one component. Sources are MMAs,
+/// ops with effects, and loads of tiles that ops other than MMAs use.
 fn op_effects(function: &Function, mma_only_tiles: &BTreeSet<Value>, op: OpId) -> OpEffects {
     let node = &function.body.ops[op];
     let may_be_shared = |value: &Value| {
@@ -100,17 +101,17 @@ pub(crate) fn fits_two_roles(function: &tileas::Function, target: Target) -> boo
         let places = liveness::place_buffers(buffers, meets, |_| 1);
         places.iter().filter(|(buffer, _)| own(buffer)).map(|(buffer, at)| at.saturating_add(bytes(&buffer))).max().unwrap_or(0)
     };
-    // Consecutive loops share multi-stage buffers.
-    let mut loops: BTreeMap<Block, u32> = BTreeMap::new();
+    // Consecutive loops reuse the memory of multi-stage buffers, so only the loop with the most bytes counts.
+    let mut staged_bytes_by_loop: BTreeMap<Block, u32> = BTreeMap::new();
     for (buffer, staged_buffer) in &staged_buffers {
-        *loops.entry(staged_buffer.block).or_default() += MIN_STAGES * bytes(buffer);
+        *staged_bytes_by_loop.entry(staged_buffer.block).or_default() += MIN_STAGES * bytes(buffer);
     }
     let other_buffers = pair
         .buffers
         .iter()
-        .filter(|(buffer, of)| of.is_none() && !staged_buffers.contains_key(buffer))
+        .filter(|(buffer, component)| component.is_none() && !staged_buffers.contains_key(buffer))
         .map(|(buffer, _)| bytes(buffer));
-    let own: u32 = (0..COMPONENTS).map(component_bytes).sum();
-    let total_bytes = own + loops.into_values().max().unwrap_or(0) + other_buffers.sum::<u32>();
+    let own_bytes: u32 = (0..COMPONENTS).map(component_bytes).sum();
+    let total_bytes = own_bytes + staged_bytes_by_loop.into_values().max().unwrap_or(0) + other_buffers.sum::<u32>();
     total_bytes + MBARRIER_BYTES <= budget::shared_memory(target)
 }

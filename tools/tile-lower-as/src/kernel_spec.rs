@@ -1,4 +1,5 @@
-//! Resolves warps and occupancy of a kernel from options, the author's hints for the target, the plan, or the tiles, in this order.
+//! Resolves the number of warps and the occupancy of a kernel. In order of priority, they come from options, from the author's
+//! hints for the target, and from the kernel plan. Without any of these, the MMAs and tiles determine the number of warps.
 
 use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};
@@ -10,11 +11,12 @@ use core_dialect::persistent_loops::is_persistent;
 use core_dialect::rules::CoreDialectOp;
 use tileas::FunctionAttrs;
 
-/// The default number of warps.
+/// The default number of warps of a CTA.
 const DEFAULT_WARPS: u32 = 4;
-/// Minimum elements per thread of the largest tile. With fewer elements, more threads would only repeat scalar work.
+/// Minimum elements of the largest tile per thread. If a thread has fewer elements, additional threads only repeat scalar work.
 const MIN_ELEMENTS: usize = 2;
-/// Maximum elements per thread of the largest tile, with the default number of warps. Larger tiles get twice the warps.
+/// Maximum elements of the largest tile per thread, with the default number of warps. A kernel with a larger tile gets twice the
+/// warps.
 const MAX_ELEMENTS: usize = 64;
 /// [`MAX_ELEMENTS`] for persistent kernels. The limit is lower because a CTA may use more warps: the grid of a persistent kernel
 /// has no more CTAs than fit on the GPU.
@@ -23,8 +25,8 @@ const MAX_ELEMENTS_PERSISTENT: usize = 32;
 /// Maximum warps that an author may request: a CTA of 1024 threads.
 const MAX_WARPS: u32 = 32;
 
-/// Resolves the attributes of a function from options, hints and the kernel plan. `allows_two_components`: whether two independent
-/// components of MMAs may get a compute role each.
+/// Resolves the attributes of the `.as` function from options, hints and the kernel plan. `allows_two_components` tells whether two
+/// compute roles may divide the MMAs, if the MMAs form two independent components.
 pub(crate) fn resolve(
     function: &tileaa::Function,
     allows_two_components: bool,
@@ -58,7 +60,8 @@ pub(crate) fn resolve(
     Ok(FunctionAttrs { private, warps, occupancy, cluster, cta_pair: false, buffers: Arena::new(), maps: Arena::new() })
 }
 
-/// Resolves the hint `num_worker_warps_per_cta`. Returns the number of warps, and a remark as outcome and message.
+/// Resolves the hint `num_worker_warps_per_cta`, whose value is `requested_value`. Returns the number of warps, and the outcome and
+/// message of a remark.
 fn requested_warps(
     function: &tileaa::Function,
     allows_two_components: bool,
@@ -89,7 +92,8 @@ fn largest_tile(function: &tileaa::Function) -> usize {
     tiles.map(|(_, shape)| core_dialect::tile::element_count(shape)).max().unwrap_or(1)
 }
 
-/// Chooses more warps if MMAs or the largest tiles need registers, and fewer if no tile is large enough to share.
+/// Chooses the number of warps from the MMAs and tiles. Chooses more than the default if MMAs or the largest tile need the
+/// registers. Chooses fewer if the largest tile has too few elements.
 fn chosen_warps(function: &tileaa::Function, allows_two_components: bool, target: Target) -> u32 {
     let largest = largest_tile(function);
     let useful_warps = (largest / (32 * MIN_ELEMENTS)).max(1).next_power_of_two() as u32;
@@ -102,13 +106,13 @@ fn chosen_warps(function: &tileaa::Function, allows_two_components: bool, target
         true => crate::mma_selection::warps_for_mmas(function, target, DEFAULT_WARPS),
         // Several of the largest tiles are live at the same time. Twice the threads have twice the registers for these tiles.
         false if largest > max_elements_per_thread(function) * 32 * DEFAULT_WARPS as usize => 2 * DEFAULT_WARPS,
-        // With more warps, a CTA finishes sooner, and the CTAs that wait for it resume sooner.
+        // With more warps, a CTA finishes sooner, and other CTAs that wait for this CTA resume sooner.
         false if waits_for_ctas(function) => useful_warps.min(2 * DEFAULT_WARPS),
         false => useful_warps.min(DEFAULT_WARPS),
     }
 }
 
-/// Whether a CTA may wait for other CTAs, for example for a lock: a `loop` contains an atomic op.
+/// Whether a CTA may wait for other CTAs, for example for a lock. The criterion is an atomic op in an unbounded `loop`.
 pub(crate) fn waits_for_ctas(function: &tileaa::Function) -> bool {
     let body = &function.body;
     let is_atomic = |op: &Op| matches!(body.ops[*op].kind, tileaa::Op::AtomicRmw { .. } | tileaa::Op::AtomicCas { .. });
@@ -119,7 +123,7 @@ pub(crate) fn waits_for_ctas(function: &tileaa::Function) -> bool {
     body.walk(function.region).into_iter().any(|op| is_spin_loop(&body.ops[op].kind))
 }
 
-/// Returns the maximum elements of a tile per thread. The limit is different for persistent kernels.
+/// The maximum elements of the largest tile per thread: [`MAX_ELEMENTS_PERSISTENT`] for persistent kernels, else [`MAX_ELEMENTS`].
 fn max_elements_per_thread(function: &tileaa::Function) -> usize {
     let body = &function.body;
     let mut ops = body.blocks[function.entry()].ops.iter();

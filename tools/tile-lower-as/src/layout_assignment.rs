@@ -21,21 +21,23 @@ use tileaa::{Function, Op};
 use tileas::Layout;
 use tileas::layout::Strides;
 
-/// The inputs of the assignment.
+/// The function and the earlier decisions from which layouts are assigned.
 struct AssignmentInputs<'a> {
     function: &'a Function,
     accesses: &'a Accesses,
     mmas: &'a MmaSelections,
     copies: &'a Copies,
-    /// For each value, whether all its uses are left or right operands of MMAs.
+    /// By value id, whether all uses of the value are left or right operands of MMAs.
     used_by_mmas_only: Vec<bool>,
 }
 
-/// The assigned layout of each tile that has one.
+/// The layouts that the assignment gives to tiles. Some tiles have no assigned layout: each use rematerializes them or reads them
+/// from a buffer.
 pub(crate) struct AssignedLayouts {
-    /// The assigned layout of each value, by value id.
+    /// The assigned layout of each value, by value id. `None` for values without an assigned layout.
     layouts: Vec<Option<Layout>>,
-    /// For tiles that each use reads from the buffer of a copy, and for values computed from such tiles: the layout of the load.
+    /// The layout of the load, by value id. Set for tiles that each use reads from the buffer of a copy, and for values computed
+    /// from such tiles.
     as_loaded: Vec<Option<Layout>>,
     /// Log2 of the warps of the CTA.
     warp_bits: usize,
@@ -56,25 +58,26 @@ impl AssignedLayouts {
         assigned_layouts
     }
 
-    /// No tile has an assigned layout yet.
+    /// The initial state, in which no tile has an assigned layout.
     pub(crate) fn unassigned(function: &Function, warp_bits: usize) -> AssignedLayouts {
         let no_layouts = vec![None; function.body.values.len()];
         AssignedLayouts { layouts: no_layouts.clone(), as_loaded: no_layouts, warp_bits }
     }
 
-    /// The assigned layout of a value.
+    /// The assigned layout of a value. `None` if it has no assigned layout.
     pub(crate) fn get(&self, value: Value) -> Option<&Layout> {
         self.layouts[value.0 as usize].as_ref()
     }
 
-    /// The assigned layout, or the layout in which a use without preference computes the value.
+    /// The assigned layout of a value. For a value without an assigned layout, returns the layout of the load from which it is
+    /// computed, or else the default layout.
     pub(crate) fn or_default(&self, function: &Function, value: Value) -> Layout {
         let (elem, shape) = function.body.ty(value).tile().expect("only tiles have layouts");
         let layout = self.get(value).or(self.as_loaded[value.0 as usize].as_ref());
         layout.cloned().unwrap_or_else(|| default_layout(shape, elem.bytes(), self.warp_bits))
     }
 
-    /// Sets the layout of a value that has none. Returns whether the layout is new.
+    /// Sets the assigned layout of a value that has none. Returns whether the value had no layout and has one now.
     fn set_if_unset(&mut self, value: Value, layout: Option<Layout>) -> bool {
         let slot = &mut self.layouts[value.0 as usize];
         let is_new = slot.is_none() && layout.is_some();
@@ -104,7 +107,7 @@ impl AssignedLayouts {
                 branch.regions().into_iter().for_each(|region| self.assign_region(inputs, region));
                 for (i, &result) in node.results.iter().enumerate().filter(|(_, result)| is_tile(**result)) {
                     let assigned_layout = branch.regions().into_iter().find_map(|region| {
-                        let values = leaving_values(function, region, |op| matches!(op, Op::Core(Core::Yield { .. })));
+                        let values = terminator_operands(function, region, |op| matches!(op, Op::Core(Core::Yield { .. })));
                         values.into_iter().find_map(|values| self.get(values[i]).cloned())
                     });
                     self.set_if_unset(result, Some(assigned_layout.unwrap_or_else(|| self.or_default(function, result))));
@@ -120,7 +123,7 @@ impl AssignedLayouts {
                     return;
                 }
                 for (i, &result) in node.results.iter().enumerate().filter(|(_, result)| is_tile(**result)) {
-                    let breaks = leaving_values(function, loop_op.body, |op| matches!(op, Op::Core(Core::Break { .. })));
+                    let breaks = terminator_operands(function, loop_op.body, |op| matches!(op, Op::Core(Core::Break { .. })));
                     let assigned_layout = breaks.into_iter().find_map(|values| self.get(values[i]).cloned());
                     self.set_if_unset(result, Some(assigned_layout.unwrap_or_else(|| self.or_default(function, result))));
                 }
@@ -138,24 +141,24 @@ impl AssignedLayouts {
         }
     }
 
-    /// Assigns a loop-carried value the layout of its init or, if the init has none, of its next value. If the next value
-    /// depends on an MMA, the accumulator's layout wins: converting the init once is cheaper than converting the accumulator in
-    /// each iteration.
+    /// Assigns layouts to loop-carried values and to the loop body. A loop-carried value has the layout of its init or, if the init
+    /// has none, of its next value. If an MMA computes the next value, the accumulator's layout has priority over the layout of the
+    /// init. Reason: converting the init once is cheaper than converting the accumulator in each iteration.
     fn assign_carried(&mut self, inputs: &AssignmentInputs<'_>, init: &[Value], args: &[Value], inner: Region) {
         let function = inputs.function;
         let is_tile = |value: Value| function.body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty());
         let block = function.body.block_of(inner);
         let next = function.body.terminator(block).map(|op| function.body.ops[op].kind.operands()).unwrap_or_default();
         for (i, (&init, &arg)) in init.iter().zip(args).enumerate() {
-            let accumulators =
+            let layout_of_accumulator =
                 || next.get(i).filter(|next| is_tile(**next)).and_then(|next| accumulator_layout(inputs, block, *next));
-            let assigned_layout = self.get(init).cloned();
-            self.set_if_unset(arg, assigned_layout.map(|assigned_layout| accumulators().unwrap_or(assigned_layout)));
+            let init_layout = self.get(init).cloned();
+            self.set_if_unset(arg, init_layout.map(|init_layout| layout_of_accumulator().unwrap_or(init_layout)));
         }
-        // Each iteration assigns a layout to at least one more argument, so this loop terminates.
+        // Each iteration but the last assigns a layout to at least one more argument, so this fixpoint iteration terminates.
         loop {
             self.assign_region(inputs, inner);
-            let next_values = leaving_values(function, inner, |op| matches!(op, Op::Core(Core::Continue { .. })));
+            let next_values = terminator_operands(function, inner, |op| matches!(op, Op::Core(Core::Continue { .. })));
             let mut changed = false;
             for (i, &arg) in args.iter().enumerate().filter(|(_, arg)| is_tile(**arg)) {
                 let next = next_values.iter().find_map(|values| self.get(values[i]).cloned());
@@ -175,7 +178,8 @@ impl AssignedLayouts {
         }
     }
 
-    /// Clears the layouts in a loop body that were assigned before an argument of the loop had a layout.
+    /// Clears the assigned layouts of all values in a loop body except its own arguments. Reason: these layouts were assigned
+    /// before an argument of the loop had a layout.
     fn clear_region(&mut self, function: &Function, region: Region) {
         let body = &function.body;
         for op in body.walk(region) {
@@ -185,7 +189,8 @@ impl AssignedLayouts {
         }
     }
 
-    /// The layout of the load from which a tile without an assigned layout is computed.
+    /// The layout of the load that `op` is or from which `op` computes its result. `None` if no copied load is found. Called for
+    /// results without an assigned layout.
     fn layout_of_load(&self, inputs: &AssignmentInputs<'_>, op: OpId) -> Option<Layout> {
         let AssignmentInputs { function, accesses, copies, .. } = inputs;
         let as_loaded = |value: Value| self.as_loaded[value.0 as usize].clone();
@@ -201,26 +206,26 @@ impl AssignedLayouts {
         }
     }
 
-    /// The layout that an op gives its result. `None` if each use rematerializes the result.
+    /// The layout that an op gives its result. `None` if each use rematerializes the result or reads it from a buffer.
     fn result_layout(&self, inputs: &AssignmentInputs<'_>, op: OpId, kind: &Op, result: Value) -> Option<Layout> {
         let AssignmentInputs { function, accesses, mmas, copies, .. } = inputs;
         let body = &function.body;
         let shape = |value: Value| body.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
         match kind {
-            // A copy fills a buffer with the tile. Each use reads the tile from there in the layout that the use needs.
+            // A copy fills a buffer with the tile. Each use reads the tile from the buffer in the layout that the use needs.
             Op::LoadView { .. } | Op::Load { .. } if copies.get(op).is_some_and(|copy| copy.readers == Readers::Mmas) => None,
             Op::LoadView { .. } | Op::MulticastLoad { .. } => accesses.get(op).map(|access| access.layout.clone()),
             Op::Load { ptr, mask, .. } => {
-                // Without vectors, the load has the assigned layout of its pointers or mask, so that they need no conversion.
+                // A load of single elements has the assigned layout of its pointers or mask, so that these need no conversion.
                 let access = accesses.get(op)?;
-                let assigned_layouts = [Some(*ptr), *mask].into_iter().flatten().find_map(|value| self.get(value).cloned());
-                assigned_layouts.filter(|_| access.vector_bits == 0).or_else(|| Some(access.layout.clone()))
+                let operand_layout = [Some(*ptr), *mask].into_iter().flatten().find_map(|value| self.get(value).cloned());
+                operand_layout.filter(|_| access.vector_bits == 0).or_else(|| Some(access.layout.clone()))
             }
             Op::AtomicRmw { .. } | Op::AtomicCas { .. } => {
                 let operands = Operation::operands(kind);
-                let in_assigned_layout = || operands.iter().find_map(|operand| self.get(*operand).cloned());
-                let desired = accesses.get(op).map(|access| access.layout.clone()).or_else(in_assigned_layout);
-                Some(desired.unwrap_or_else(|| self.or_default(function, result)))
+                let operand_layout = || operands.iter().find_map(|operand| self.get(*operand).cloned());
+                let layout = accesses.get(op).map(|access| access.layout.clone()).or_else(operand_layout);
+                Some(layout.unwrap_or_else(|| self.or_default(function, result)))
             }
             Op::Core(
                 core @ (Core::Unary { .. }
@@ -272,7 +277,7 @@ impl AssignedLayouts {
                 let layout = layout.unwrap_or_else(|| self.or_default(function, operands[0]));
                 Some(without_dim(&layout, &from, *dim as usize))
             }
-            // A slice at a computed index goes through memory, from which all layouts cost the same.
+            // A slice at a computed index passes through shared memory, where all layouts cost the same.
             Op::Core(Core::Extract { .. } | Core::Insert { .. }) => Some(self.or_default(function, result)),
             Op::StoreView { .. }
             | Op::ReduceView { .. }
@@ -310,8 +315,8 @@ impl AssignedLayouts {
     }
 }
 
-/// The layout of the access whose addresses are elementwise functions of a loop-carried tile. If the tile had another layout, each
-/// iteration would convert the addresses.
+/// The layout of the first access in the loop body `inner` whose pointers are elementwise functions of the loop-carried tile
+/// `carried`. If the tile had another layout, each iteration would convert the pointers. `None` without such an access.
 fn layout_of_addressed_access(inputs: &AssignmentInputs<'_>, inner: Region, carried: Value) -> Option<Layout> {
     let AssignmentInputs { function, accesses, .. } = inputs;
     let body = &function.body;
@@ -332,15 +337,16 @@ fn layout_of_addressed_access(inputs: &AssignmentInputs<'_>, inner: Region, carr
     layout
 }
 
-/// The layout of a permuted tile.
+/// The layout of the result of a permute by `order` whose operand `x` has `layout`.
 fn permuted_layout(layout: &Layout, function: &Function, x: Value, order: &[u32]) -> Layout {
-    // The inverse order takes the operand's layout to the result's.
+    // `unpermute` maps the layout of a result to that of the operand. With the inverse order, it maps in the opposite direction.
     let mut inverse = vec![0; order.len()];
     order.iter().enumerate().for_each(|(k, &dim)| inverse[dim as usize] = k as u32);
     layout.unpermute(function.body.ty(x).tile().expect("a permutation is of tiles").1, &inverse)
 }
 
-/// The accumulator layout of the loop body's MMA from whose result a value is computed.
+/// The accumulator layout of the MMA in `block` from whose result a value is computed. `None` if there is no such MMA or FMA
+/// executes it.
 fn accumulator_layout(inputs: &AssignmentInputs<'_>, block: Block, value: Value) -> Option<Layout> {
     let op = operands::producing_mma(inputs.function, value)?;
     let is_here = inputs.function.body.blocks[block].ops.contains(&op);
@@ -350,7 +356,8 @@ fn accumulator_layout(inputs: &AssignmentInputs<'_>, block: Block, value: Value)
     }
 }
 
-/// The layout after a dimension is reduced. Lanes and warps along that dimension hold copies.
+/// The layout of the result of a reduction along `dim` of a tile that has `layout`. Registers, lanes and warps along that dimension
+/// hold copies of the result.
 pub(crate) fn without_dim(layout: &Layout, shape: &[u32], dim: usize) -> Layout {
     let strides = Strides::for_shape(shape);
     layout.map(|basis| {
@@ -360,7 +367,8 @@ pub(crate) fn without_dim(layout: &Layout, shape: &[u32], dim: usize) -> Layout 
     })
 }
 
-/// The layout of a concatenation of two tiles with this layout: a new register bit selects the half.
+/// The layout of a concatenation along `dim` of two tiles with shape `shape` and layout `half`. A new register bit selects the
+/// half.
 pub(crate) fn cat_result(half: &Layout, shape: &[u32], dim: usize) -> Layout {
     let strides = Strides::for_shape(shape);
     let half_bit = strides.shift[dim] + strides.bits[dim];
@@ -369,7 +377,8 @@ pub(crate) fn cat_result(half: &Layout, shape: &[u32], dim: usize) -> Layout {
     layout
 }
 
-/// The layout that each operand of a concatenation must have for this result.
+/// The layout that each operand of a concatenation along `dim` must have so that the result has the layout `result`. `shape` is the
+/// shape of the result.
 pub(crate) fn cat_operand(result: &Layout, shape: &[u32], dim: usize) -> Layout {
     let strides = Strides::for_shape(shape);
     let half_bit = strides.shift[dim] + strides.bits[dim] - 1;
@@ -378,20 +387,21 @@ pub(crate) fn cat_operand(result: &Layout, shape: &[u32], dim: usize) -> Layout 
     half.map(|basis| basis & ((1 << half_bit) - 1) | basis >> (half_bit + 1) << half_bit)
 }
 
-/// Log2 of the ratio of the widths of two elements.
+/// Log2 of the number of `narrow` elements that have as many bits as a `wide` element.
 fn log2_width_ratio(wide: Elem, narrow: Elem) -> u32 {
     (wide.bits() / narrow.bits()).max(1).ilog2()
 }
 
-/// The layout after each element is split into `1 << bits` narrow pieces, which are in consecutive registers.
+/// The layout after each element of a tile in `layout` is split into `1 << bits` narrow elements, which are in consecutive
+/// registers.
 fn layout_of_pieces(layout: &Layout, bits: u32) -> Layout {
     let mut piece_layout = layout.map(|basis| basis << bits);
     piece_layout.register.splice(0..0, (0..bits).map(|bit| 1 << bit));
     piece_layout
 }
 
-/// The layout of wide elements that each consist of `1 << bits` pieces in `layout`. `None` unless a thread holds all pieces of an
-/// element in order.
+/// The layout of wide elements that each consist of `1 << bits` narrow elements in `layout`. `None` unless a thread holds all
+/// narrow elements of a wide element in consecutive registers.
 fn layout_of_wide(layout: &Layout, bits: u32) -> Option<Layout> {
     let in_order = (0..bits).all(|bit| layout.register.get(bit as usize) == Some(&(1 << bit)));
     let mut wide_layout = layout.clone();
@@ -401,7 +411,8 @@ fn layout_of_wide(layout: &Layout, bits: u32) -> Option<Layout> {
     })
 }
 
-/// The layout of a reinterpretation whose operand has this layout, if a thread holds all pieces of each element.
+/// The layout of the result of a `reinterpret` from elements `from` to elements `to`, whose operand has the layout `operand`.
+/// `None` if the parts of a result element are in different threads or not in consecutive registers.
 fn reinterpret_result(operand: &Layout, from: Elem, to: Elem) -> Option<Layout> {
     match from.bits().cmp(&to.bits()) {
         std::cmp::Ordering::Greater => Some(layout_of_pieces(operand, log2_width_ratio(from, to))),
@@ -409,8 +420,8 @@ fn reinterpret_result(operand: &Layout, from: Elem, to: Elem) -> Option<Layout> 
     }
 }
 
-/// The layout that the operand of a reinterpretation must have for this result. Wide results have suitable layouts by construction
-/// in [`reinterpret_result`].
+/// The layout that the operand of a `reinterpret` from elements `from` to elements `to` must have so that the result has the layout
+/// `result`. If the result has narrower elements, `result` must come from [`reinterpret_result`].
 pub(crate) fn reinterpret_operand(result: &Layout, from: Elem, to: Elem) -> Layout {
     match from.bits().cmp(&to.bits()) {
         std::cmp::Ordering::Greater => layout_of_wide(result, log2_width_ratio(from, to)).expect("the result consists of pieces"),
@@ -418,13 +429,14 @@ pub(crate) fn reinterpret_operand(result: &Layout, from: Elem, to: Elem) -> Layo
     }
 }
 
-/// The layout of a scan: the scanned dimension is within one warp, its low bits in registers and the others in lanes.
+/// The layout for a scan along `dim`: the scanned dimension is within one warp. The low bits of its index are in registers, and the
+/// other bits in lanes.
 fn scan_layout(shape: &[u32], dim: usize, warp_bits: usize) -> Layout {
     let strides = Strides::for_shape(shape);
     let scanned_bits: Vec<u32> = strides.dim_bits(dim).collect();
-    let others = (0..shape.len()).rev().filter(|t| *t != dim).flat_map(|t| strides.dim_bits(t));
+    let other_bits = (0..shape.len()).rev().filter(|t| *t != dim).flat_map(|t| strides.dim_bits(t));
     let in_registers = scanned_bits.len().saturating_sub(tileas::layout::LANE_BITS);
-    let order: Vec<u32> = scanned_bits.iter().copied().chain(others).collect();
+    let order: Vec<u32> = scanned_bits.iter().copied().chain(other_bits).collect();
     if order.len() - scanned_bits.len() >= warp_bits || scanned_bits.len() <= tileas::layout::LANE_BITS {
         return Layout::blocked(&order, in_registers, warp_bits);
     }
@@ -434,18 +446,19 @@ fn scan_layout(shape: &[u32], dim: usize, warp_bits: usize) -> Layout {
     layout
 }
 
-/// The operands of every terminator in `region` for which `leaves` holds. Does not search inner loops.
-fn leaving_values(function: &Function, region: Region, leaves: impl Fn(&Op) -> bool) -> Vec<Vec<Value>> {
+/// The operand lists of the terminators in `region` for which `is_terminator` holds. Searches inner conditions, except for `yield`.
+/// Does not search inner loops.
+fn terminator_operands(function: &Function, region: Region, is_terminator: impl Fn(&Op) -> bool) -> Vec<Vec<Value>> {
     let mut operand_lists = Vec::new();
     let mut stack = vec![region];
     while let Some(region) = stack.pop() {
         for &op in &function.body.blocks[function.body.block_of(region)].ops {
             let kind = &function.body.ops[op].kind;
-            if leaves(kind) {
+            if is_terminator(kind) {
                 operand_lists.push(Operation::operands(kind).to_vec());
             }
             if let Some(branch) = kind.core().and_then(Core::as_if)
-                && !leaves(&Op::Core(Core::Yield { values: Vec::new() }))
+                && !is_terminator(&Op::Core(Core::Yield { values: Vec::new() }))
             {
                 stack.extend(branch.regions());
             }
@@ -454,8 +467,9 @@ fn leaving_values(function: &Function, region: Region, leaves: impl Fn(&Op) -> b
     operand_lists
 }
 
-/// The assigned layout of a slice with constant indices. `None` if the tile has no assigned layout. Also `None` if the slice needs
-/// a conversion and all its uses are MMA operands (`only_mma_operands`). Each use then converts the tile and extracts the slice.
+/// The layout of the slice that an `extract` with constant indices takes from the tile `x`. `None` if `x` has no assigned layout.
+/// Also `None` if the slice needs a conversion and all its uses are MMA operands (`only_mma_operands`). Each use then converts the
+/// tile and extracts the slice.
 fn extract_layout(
     assigned_layouts: &AssignedLayouts,
     function: &Function,
@@ -469,8 +483,9 @@ fn extract_layout(
         .or_else(|| (!only_mma_operands).then(|| assigned_layouts.or_default(function, slice)))
 }
 
-/// The layout of a tile into which a slice is inserted at constant indices. The tile keeps its own layout, even if lanes select the
-/// slice and the tile passes through shared memory once. A tile without an assigned layout gets the layout that its slices imply.
+/// The layout of the result of an `insert` of the slice `x` into the tile `into` at constant indices. The result has the layout of
+/// `into`, even if lanes select the slice, so that the tile passes through shared memory once. If `into` has no assigned layout,
+/// the layout of the slice determines the layout of the result.
 fn insert_layout(assigned_layouts: &AssignedLayouts, function: &Function, x: Value, into: Value) -> Layout {
     let [(_, part), (_, whole)] = [x, into].map(|value| function.body.ty(value).tile().expect("slices are of tiles"));
     assigned_layouts

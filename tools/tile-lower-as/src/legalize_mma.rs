@@ -1,8 +1,9 @@
-//! Purpose: rewrite MMAs that no atom of the target takes.
-//! Requires: `.aa`; the set of MMAs that `tcgen05` executes, which applies scales itself.
-//! Establishes: 8-bit floats without an atom are converted to f16; scales without an atom are multiplied into bf16 operands,
-//! unpacked from fp4 pairs.
-//! Preserves: values: f16 holds every 8-bit float, and bf16 every 4- or 8-bit float times a scale while the result is in range.
+//! Purpose: rewrite MMAs that no instruction of the target executes.
+//! Requires: `.aa`, and the set of MMAs that `tcgen05` executes. These MMAs stay unchanged.
+//! Establishes: 8-bit float operands without an atom are converted to f16. Scales without an atom are multiplied into bf16
+//! operands. For this, packed 4-bit floats are unpacked.
+//! Preserves: values. Reason: f16 represents every 8-bit float, and bf16 every 4- or 8-bit float times a scale if the product is in
+//! range.
 //! See also: Triton's `DecomposeScaledBlocked`.
 
 use crate::mma_selection::{is_native, mma_extents};
@@ -16,7 +17,7 @@ use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
 use tileas::mma_sync_atoms::scaled_atom;
 
-/// Rewrites all MMAs except those in `tmem_mmas`.
+/// Rewrites the MMAs that the target cannot execute, except those in `tmem_mmas`.
 pub(crate) fn run(function: &Function, target: Target, tmem_mmas: &BTreeSet<OpId>) -> Function {
     let mut function = function.clone();
     for block in function.body.blocks.ids().collect::<Vec<_>>() {
@@ -36,14 +37,17 @@ pub(crate) fn run(function: &Function, target: Target, tmem_mmas: &BTreeSet<OpId
 
 /// Rewrites an MMA. Appends the ops that compute its new operands to `new_ops`.
 struct Legalizer<'a> {
+    /// The function that contains the MMA.
     function: &'a mut Function,
+    /// The ops of the rewritten block so far.
     new_ops: &'a mut Vec<OpId>,
     /// The location of the MMA, which the new ops get.
     loc: Loc,
 }
 
 impl Legalizer<'_> {
-    /// Rewrites an MMA that the target does not execute. Scales are multiplied into the operands.
+    /// Converts the operands of an MMA, or multiplies scales into them, if the target has no instruction for the MMA. Leaves other
+    /// ops unchanged.
     fn legalize_op(&mut self, op: OpId, target: Target) {
         match self.function.body.ops[op].kind.clone() {
             Op::Mma { lhs, rhs, acc, signed_lhs, signed_rhs, fast_acc }
@@ -78,7 +82,8 @@ impl Legalizer<'_> {
         are_equal && scaled_atom(target, elem, scale, block, [m, n, k]).is_some()
     }
 
-    /// Unpacks bytes that hold two adjacent 4-bit floats along the first dimension if `along_first_dim`, otherwise along the last.
+    /// Emits the ops that unpack a matrix of bytes to 4-bit floats. Each byte holds two adjacent elements, along the first
+    /// dimension if `along_first_dim`, otherwise along the last dimension. Returns the unpacked matrix.
     fn unpack_fp4(&mut self, bytes: Value, along_first_dim: bool) -> Value {
         let transposed = |legalizer: &mut Self, x: Value, elem| {
             let shape: Shape = legalizer.shape(x).into_iter().rev().collect();
@@ -94,7 +99,7 @@ impl Legalizer<'_> {
         if along_first_dim { transposed(self, x, Scalar::F4E2M1FN) } else { x }
     }
 
-    /// Multiplies an operand by its scales, each of which applies to a run of elements along `dim`.
+    /// Emits the multiplication of an operand by its scales in bf16. Each scale applies to a run of elements along `dim`.
     fn multiply_by_scales(&mut self, operand: Value, scale: Value, dim: usize) -> Value {
         let shape = self.shape(operand);
         let scales = self.shape(scale);
@@ -123,17 +128,18 @@ impl Legalizer<'_> {
         self.append_core(Core::Convert { kind, x: value }, to, shape)
     }
 
-    /// Creates an op of the core dialect, and returns its result.
+    /// Appends an op of the core dialect to `new_ops`, and returns its result tile.
     fn append_core(&mut self, core: Core, scalar: Scalar, shape: Shape) -> Value {
         let ty = Type::Tile { elem: Elem::Scalar(scalar), shape };
         let op = self.function.body.new_op(Op::Core(core), [ty], self.loc);
         self.new_ops.push(op);
         self.function.body.result(op)
     }
+    /// The shape of an operand.
     fn shape(&self, value: Value) -> Shape {
         self.function.body.ty(value).tile().expect("operands of MMAs are tiles").1.clone()
     }
-    /// The element type of an operand, as the scalar that carries it.
+    /// The carrier scalar type of an operand's elements.
     fn scalar_type(&self, value: Value) -> Scalar {
         self.function.body.ty(value).tile().expect("operands of MMAs are tiles").0.carrier()
     }

@@ -1,10 +1,12 @@
-//! Lowers `.aa` (TileAA) to `.as` (TileAS) for one target: chooses a layout for every tile, and an atom for every MMA and copy.
+//! Lowers `.aa` (TileAA, the alias-aware dialect) to `.as` (TileAS, the assembler-near dialect) for one target. Chooses a layout
+//! for every tile, and an atom (the instruction shape) for every MMA and copy.
 //!
 //! | pass | establishes |
 //! |---|---|
 //! | `plan` | a plan for every function: warps, M subtiles and TMA copies, by estimated cost |
 //! | `cluster` | if the author requests clusters and the program can be divided, the function computes one CTA's share |
-//! | `clc` | if `--clc` requests it, a CTA loops over tile blocks: its own, then tile blocks that it steals from the launch |
+//! | `clc` | if `--clc` requests it, a CTA loops over tile blocks: first its own, then tile blocks of the launch that have not
+//! started |
 //! | `split-m` | MMA chains whose accumulators or operands exceed registers or TMEM run in two M subtiles, one after the other |
 //! | `legalize` | an atom of the target or FMA executes every MMA; TMEM accumulators start at zero; M, N and K are the last dims |
 //! | `split` | operands of MMAs are tiles that fit shared memory (split along K) |
@@ -104,7 +106,7 @@ pub const PASSES: &[Pass<Lowering>] = &[
 pub struct Lowering {
     /// The program before `convert`.
     pub program: File<tileaa::Module>,
-    /// One plan for each function, from pass `accesses` on.
+    /// One plan for each function, in program order. Empty before the pass `accesses`.
     plans: Vec<LoweringPlan>,
     /// The result of `convert`.
     pub lowered: File<tileas::Module>,
@@ -113,7 +115,7 @@ pub struct Lowering {
 }
 
 impl Lowering {
-    /// Starts the lowering of a program, without plans.
+    /// The state before the first pass. `producer` is the tool that the result names as its producer.
     pub fn new(program: File<tileaa::Module>, producer: &str) -> Lowering {
         let envelope = program.envelope.for_next_stage::<tileas::Module>("atoms", producer);
         let payload = tileas::Module { globals: program.payload.globals.clone(), ..Default::default() };
@@ -145,7 +147,8 @@ impl Lowering {
         Ok(())
     }
 
-    /// Splits functions along M if a split is requested or worthwhile. A request that cannot be fulfilled is an error.
+    /// Splits functions along M if an option requests a split or it is profitable. Returns an error if a requested split is
+    /// impossible.
     fn split_m(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
@@ -168,7 +171,7 @@ impl Lowering {
         Ok(())
     }
 
-    /// Selects the MMAs whose accumulators are in TMEM, and rewrites the other MMAs to what the target executes.
+    /// Selects the MMAs whose accumulators are in TMEM, and rewrites each other MMA to a form that the target executes.
     fn legalize_mma(&mut self) -> Result<()> {
         self.program.payload.functions.iter().try_for_each(|function| check_pointer_support(function, &self.lowered.envelope))?;
         let target = self.lowered.envelope.target()?;
@@ -186,8 +189,8 @@ impl Lowering {
                     &self.lowered.envelope,
                 )?;
                 tmem_mmas = in_tensor_memory;
-                // Threads scale accumulators between MMAs only if no MMA loses its TMEM columns by the scaling. Otherwise each MMA
-                // of the scaled chains starts with a zero accumulator of its own.
+                // Threads scale TMEM accumulators between the MMAs of a chain. If an MMA gets TMEM only without such scaling, each
+                // MMA of the scaled chains starts with a zero accumulator of its own instead.
                 let scaled_chains = chains.iter().filter(|chain| !chain.scales.is_empty());
                 let scaled_mmas: Vec<Op> = scaled_chains.flat_map(|chain| &chain.mmas).copied().collect();
                 if !scaled_mmas.is_empty() {
@@ -216,19 +219,19 @@ impl Lowering {
         Ok(())
     }
 
-    /// Replaces every function by the result of a pass.
+    /// Replaces every function by the result of `pass`.
     fn rewrite_functions(&mut self, pass: fn(&Function, Target, PlanOptions) -> Function) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for function in &mut self.program.payload.functions {
             let options = PlanOptions::from_envelope(&self.lowered.envelope, function)?;
             *function = pass(function, target, options);
-            // The fact table refers to values of the function before the pass. Passes that need facts derive them again.
+            // The fact table refers to values of the function before the pass. Later passes derive facts again.
             function.attrs.facts.clear();
         }
         Ok(())
     }
 
-    /// Starts the plan of every function with its memory accesses.
+    /// Starts the plan of every function: decides the number of warps, and plans the memory accesses.
     fn plan_accesses(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered, .. } = self;
         let target = lowered.envelope.target()?;
@@ -258,7 +261,7 @@ impl Lowering {
         Ok(())
     }
 
-    /// Assigns a layout to every value of every function.
+    /// Assigns the layouts of all other tiles, and selects the TMA stores, of every function.
     fn assign_layouts(&mut self) -> Result<()> {
         let target = self.lowered.envelope.target()?;
         for (function, plan) in self.program.payload.functions.iter().zip(&mut self.plans) {
@@ -268,7 +271,7 @@ impl Lowering {
         Ok(())
     }
 
-    /// Converts every function as planned. Plans again while the converted function exceeds shared memory.
+    /// Converts every function as planned. While a converted function exceeds shared memory, plans and converts it again.
     fn convert(&mut self) -> Result<()> {
         let Lowering { program, plans, lowered: File { envelope, payload }, is_done } = self;
         *is_done = true;
@@ -301,7 +304,8 @@ impl Lowering {
     }
 }
 
-/// Replans until no scaled MMA has an instruction without scale operands: multiplies the scales of such an MMA into its operands.
+/// Ensures that the selected instruction of each scaled MMA takes scale operands. For each other scaled MMA, multiplies the scales
+/// into the MMA's operands. Then plans the function again.
 fn multiply_lost_scales(
     function: &mut Function,
     plan: &mut LoweringPlan,
@@ -324,7 +328,8 @@ fn multiply_lost_scales(
     Ok(())
 }
 
-/// Checks that the target supports the pointers that a function uses. The message is that of NVIDIA's `tileiras`.
+/// Checks that the target supports the multimem pointers that a function uses, if any. The error message is that of NVIDIA's
+/// compiler `tileiras`.
 fn check_pointer_support(function: &Function, envelope: &Envelope) -> Result<()> {
     let target = envelope.target()?;
     let Some(sharing) = function.attrs.shares.first().filter(|_| !target.has(Feature::MultimemPointers)) else { return Ok(()) };
@@ -335,7 +340,7 @@ fn check_pointer_support(function: &Function, envelope: &Envelope) -> Result<()>
     Err(Diagnostic::unsupported("AS903", message).at_loc(&envelope.debug, function.loc))
 }
 
-/// Prints the program and, before `convert`, the plan.
+/// Shows the result of `convert` or, before `convert`, the `.aa` program and the plans.
 impl Show for Lowering {
     fn show(&self) -> String {
         if self.is_done {

@@ -1,4 +1,5 @@
-//! The plan of a function: what the analysis passes chose and `convert` applies. `--print-after` prints it below the program.
+//! The lowering plan of a function: the decisions of the analysis passes, which `convert` applies. `--print-after` prints the plan
+//! after the program.
 //! Invariant *plan/program*: ops and values in the plan are those of the `.aa` function, which the analysis passes never change.
 
 use crate::access_layouts::Accesses;
@@ -26,27 +27,29 @@ use tileas::{FunctionAttrs, Layout, budget};
 
 /// The plan of a function.
 pub(crate) struct LoweringPlan {
+    /// The attributes of the `.as` function, for example the number of warps and the occupancy.
     pub(crate) attrs: FunctionAttrs,
     /// Log2 of the number of warps.
     pub(crate) warp_bits: usize,
-    /// Whether two independent components of MMAs may get a compute role each.
+    /// Whether two compute roles may divide the MMAs, if the MMAs form two independent components.
     allows_two_components: bool,
     /// The MMA family that `--mma` requests.
     requested: Option<MmaFamily>,
-    /// The occupancy hint of the author, unless an option overrides it.
+    /// The author's occupancy hint, in CTAs per SM. `None` without a hint, or if the option `occupancy` overrides it.
     pub(crate) hinted_occupancy: Option<u32>,
     pub(crate) accesses: Accesses,
     pub(crate) mmas: MmaSelections,
-    /// MMAs that use neither `tcgen05` nor `wgmma`, with the reason.
+    /// MMAs that must use neither `tcgen05` nor `wgmma`, with the reason.
     refused: BTreeMap<Op, &'static str>,
-    /// Loads of `tcgen05` operands that threads load to registers. They store left operands to tensor memory and right operands to
-    /// shared memory.
+    /// Loads of `tcgen05` operands that threads execute, because TMA does not copy these operands. Threads then store left operands
+    /// to tensor memory and right operands to shared memory.
     loads_by_threads: BTreeSet<Op>,
     pub(crate) copies: Copies,
-    /// Loads whose copies exceeded shared memory when `convert` knew all buffers of the function. These loads are not copied.
+    /// Loads whose copies exceeded shared memory in an earlier run of `convert`. Only `convert` knows all buffers of the function.
+    /// These loads are not copied.
     pub(crate) exceeding_capacity: BTreeSet<Op>,
-    /// Loads whose TMA copies exceeded shared memory. `cp.async` copies of these loads may still fit, because TMA stages are live
-    /// throughout their loop.
+    /// Loads whose TMA copies exceeded shared memory. `cp.async` copies of these loads may still fit. Reason: the stages of a TMA
+    /// copy are live throughout the loop, and those of a `cp.async` copy are not.
     pub(crate) tma_loads_exceeding_smem: BTreeSet<Op>,
     pub(crate) assigned_layouts: AssignedLayouts,
     pub(crate) stores: TmaStores,
@@ -56,8 +59,8 @@ pub(crate) struct LoweringPlan {
 pub(crate) type Rehearsal = (BTreeSet<Op>, BTreeMap<Op, &'static str>);
 
 impl LoweringPlan {
-    /// Plans the function as if it were split along K, without a change to the function. Returns the MMAs whose K parts would all
-    /// use tensor memory, and the reasons why scaled MMAs would not.
+    /// Plans a copy of the function whose MMAs are split along K. Returns the MMAs whose K parts would all use tensor memory. For
+    /// every other scaled MMA, returns the reason why it would not use tensor memory.
     pub(crate) fn rehearse(function: &Function, target: Target, options: PlanOptions, envelope: &Envelope) -> Result<Rehearsal> {
         let SplitFunction { function: split, parts_per_mma } = split_k::split_mmas_along_k(function, target, options.tma_copies);
         let mut plan = LoweringPlan::new(&split, target, &mut envelope.clone())?;
@@ -66,25 +69,27 @@ impl LoweringPlan {
         let in_tensor_memory: BTreeSet<Op> = plan.mmas.tmem_mmas().collect();
         let mut parts = operands::unscaled_mmas(&split).into_iter();
         let unsplit = operands::unscaled_mmas(function).into_iter().zip(parts_per_mma);
-        let all_parts_kept = |(op, count): (Op, u32)| {
+        let uses_tmem_in_all_parts = |(op, count): (Op, u32)| {
             let all_in_tmem =
                 parts.by_ref().take(count as usize).fold(true, |all_in_tmem, part| all_in_tmem & in_tensor_memory.contains(&part));
             all_in_tmem.then_some(op)
         };
         // Scaled MMAs are never split.
-        let [scaled, in_parts] = [function, &split].map(operands::scaled_mmas);
-        let scaled: Vec<(Op, Op)> = scaled.into_iter().zip(in_parts).collect();
-        let unscaled = scaled.iter().filter_map(|(op, part)| Some((*op, *plan.mmas.unscaled.get(part)?))).collect();
-        let scaled = scaled.into_iter().filter(|(_, part)| in_tensor_memory.contains(part)).map(|(op, _)| op);
-        Ok((unsplit.filter_map(all_parts_kept).chain(scaled).collect(), unscaled))
+        let [scaled, copies] = [function, &split].map(operands::scaled_mmas);
+        let scaled: Vec<(Op, Op)> = scaled.into_iter().zip(copies).collect();
+        let unscaled = scaled.iter().filter_map(|(op, copy)| Some((*op, *plan.mmas.unscaled.get(copy)?))).collect();
+        let scaled = scaled.into_iter().filter(|(_, copy)| in_tensor_memory.contains(copy)).map(|(op, _)| op);
+        Ok((unsplit.filter_map(uses_tmem_in_all_parts).chain(scaled).collect(), unscaled))
     }
 
-    /// Starts a plan: decides the number of warps and the accesses. The other passes fill the other fields.
+    /// Starts a plan: decides the number of warps, and the vector width and layout of each memory access. Later passes fill the
+    /// other fields.
     pub(crate) fn new(function: &Function, target: Target, envelope: &mut Envelope) -> Result<LoweringPlan> {
         LoweringPlan::with_component_choice(function, true, target, envelope)
     }
 
-    /// [`LoweringPlan::new`], with a parameter for whether two independent components of MMAs may get a compute role each.
+    /// [`LoweringPlan::new`] with an additional parameter. `allows_two_components` tells whether two compute roles may divide the
+    /// MMAs, if the MMAs form two independent components.
     fn with_component_choice(
         function: &Function,
         allows_two_components: bool,
@@ -114,20 +119,20 @@ impl LoweringPlan {
         })
     }
 
-    /// Selects the MMA instructions. Lowers the author's occupancy hint if accumulators would not fit tensor memory otherwise.
-    /// Reason: the slower `mma.sync` costs more than co-resident CTAs could hide.
+    /// Selects the MMA instructions. Chooses a lower occupancy than the author's hint if more accumulators then fit tensor memory.
+    /// Reason: the slower `mma.sync` costs more time than co-resident CTAs could hide.
     pub(crate) fn select_mmas(&mut self, function: &Function, target: Target) {
         let Some(hinted_occupancy) = self.hinted_occupancy else {
             self.mmas = self.mmas_with_occupancy(function, target, self.attrs.occupancy.unwrap_or(1));
             return;
         };
         let occupancies = std::iter::successors(Some(hinted_occupancy), |occupancy| (*occupancy > 1).then_some(occupancy / 2));
-        let (mut highest, mut best) = (0, None);
+        let (mut highest_tmem_mma_count, mut best) = (0, None);
         for occupancy in occupancies {
             let mmas = self.mmas_with_occupancy(function, target, occupancy);
             let (count, lacks_columns) = (mmas.tmem_mmas().count(), mmas.exhausts_tensor_memory());
-            if best.is_none() || count > highest {
-                (highest, best) = (count, Some((occupancy, mmas)));
+            if best.is_none() || count > highest_tmem_mma_count {
+                (highest_tmem_mma_count, best) = (count, Some((occupancy, mmas)));
             }
             if !lacks_columns {
                 break;
@@ -150,8 +155,10 @@ impl LoweringPlan {
         MmaSelections::select(function, &self.accesses, target, constraints, &self.refused, &self.loads_by_threads)
     }
 
-    /// Selects the loads that become copies. If TMA cannot copy an operand of a `tcgen05` MMA, for example gathered rows, threads
-    /// store the operand to the memory that the MMA reads. If that fails too, the MMA uses another family.
+    /// Selects the loads that become asynchronous copies. If TMA cannot copy an operand of a `tcgen05` MMA, for example gathered
+    /// rows, threads store the operand to the memory that the MMA reads. If threads cannot store the operand either, the MMA uses
+    /// another instruction family. Declining `tcgen05` for an MMA changes the selection, so the function repeats until no MMA
+    /// fails.
     pub(crate) fn choose_copies(&mut self, function: &Function, target: Target, options: PlanOptions) {
         loop {
             if options.level >= 2 {
@@ -164,7 +171,7 @@ impl LoweringPlan {
             }
             let mut loads_by_threads = Vec::new();
             for (op, why) in failing {
-                let loads = self.operands_without_tma(function, op);
+                let loads = self.operand_loads_without_tma(function, op);
                 let untried = loads.iter().copied().filter(|load| !self.loads_by_threads.contains(load)).collect::<Vec<_>>();
                 match why == tcgen05_selection::NO_TMA && !untried.is_empty() {
                     true => loads_by_threads.extend(untried),
@@ -179,15 +186,15 @@ impl LoweringPlan {
         }
     }
 
-    /// The loads of an MMA's operands, without those that TMA copies.
-    fn operands_without_tma(&self, function: &Function, mma: Op) -> Vec<Op> {
+    /// The loads of an MMA's left and right operand that TMA does not copy.
+    fn operand_loads_without_tma(&self, function: &Function, mma: Op) -> Vec<Op> {
         let [lhs, rhs, _] = operands::mma_operands(function, mma);
         let by_tma = |load: &Op| self.copies.get(*load).is_some_and(|copy| matches!(copy.method, CopyMethod::Tma(_)));
         let loads = [lhs, rhs].into_iter().filter_map(|operand| operands::defining_load(function, operand));
         loads.filter(|load| !by_tma(load)).collect()
     }
 
-    /// The decisions from which copies and TMA stores are selected.
+    /// The inputs of the selection of asynchronous copies and TMA stores.
     fn copy_inputs(&self) -> CopyInputs<'_> {
         CopyInputs {
             accesses: &self.accesses,
@@ -200,7 +207,7 @@ impl LoweringPlan {
         }
     }
 
-    /// Assigns the layouts of all other tiles, and selects the stores that TMA executes.
+    /// Assigns the layouts of tiles that accesses and MMAs do not determine, and selects the stores that TMA executes.
     pub(crate) fn assign_layouts(&mut self, function: &Function, target: Target, options: PlanOptions) {
         self.assigned_layouts = AssignedLayouts::assign(function, &self.accesses, &self.mmas, &self.copies, self.warp_bits);
         if options.level >= 2 {
@@ -208,7 +215,7 @@ impl LoweringPlan {
         }
     }
 
-    /// Whether the buffers of two compute roles exceed shared memory.
+    /// Whether the converted function `new` has two compute roles whose buffers exceed shared memory.
     pub(crate) fn components_exceed_smem(&self, new: &tileas::Function, target: Target) -> bool {
         self.mmas.has_components() && !independent_subgraphs::fits_two_roles(new, target)
     }
@@ -228,7 +235,8 @@ impl LoweringPlan {
         Ok(())
     }
 
-    /// Plans again without the copy or MMA that does not fit.
+    /// Plans again without the copy that exceeds shared memory, or without `wgmma` and `tcgen05` for the MMA whose operands exceed
+    /// it.
     pub(crate) fn replan_without(&mut self, function: &Function, overflow: SmemOverflow, target: Target, options: PlanOptions) {
         match overflow {
             SmemOverflow::Copy(load) => {
@@ -248,7 +256,7 @@ impl LoweringPlan {
         self.assign_layouts(function, target, options);
     }
 
-    /// Whether the selected instruction of a scaled MMA takes no scales.
+    /// Whether the function has a scaled MMA whose selected instruction takes no scale operands.
     pub(crate) fn loses_scales(&self, function: &Function) -> bool {
         let applies_scales = |op: &Op| {
             let selection = self.mmas.get(*op);
@@ -276,7 +284,7 @@ impl LoweringPlan {
         out
     }
 
-    /// Describes the plan of an op, with one string for each decision.
+    /// Describes the plan of an op for [`Self::print`], with one string for each decision.
     fn describe_op(&self, op: Op) -> Vec<String> {
         let mut descriptions = Vec::new();
         if let Some(access) = self.accesses.get(op) {
@@ -311,7 +319,7 @@ impl LoweringPlan {
         descriptions
     }
 
-    /// Checks that every MMA uses the family that `--mma` requests.
+    /// Checks that every MMA uses the instruction family that `--mma` requests, if the option is given.
     pub(crate) fn check_requested_options(&self, function: &Function, envelope: &Envelope) -> Result<()> {
         let Some(requested) = self.requested else { return Ok(()) };
         let uses_other_family = |(_, mma): &(Op, &MmaSelection)| mma.family() != Some(requested);
@@ -341,9 +349,9 @@ impl LoweringPlan {
     }
 }
 
-/// Describes the atom, the operands and the accumulator of a `wgmma` or `tcgen05` MMA.
+/// Describes the atom, the operands and the accumulator of a `wgmma` or `tcgen05` MMA for [`LoweringPlan::print`].
 fn describe_operands(name: &str, c: &Layout, lhs: &OperandSource, rhs: &OperandSource) -> String {
-    let describe_source = |describe_source: &OperandSource| match describe_source {
+    let describe_source = |source: &OperandSource| match source {
         OperandSource::Memory => "in a buffer".into(),
         OperandSource::Transposed(layout) => format!("transposed by {}", to_text(layout)),
         OperandSource::Registers(layout) => to_text(layout),

@@ -23,11 +23,11 @@ use tileas::tensor_memory::{TensorAtom, tensor_atom};
 use tileas::wgmma_atoms::{self, GroupAtom, group_atom};
 use tileas::{Layout, MmaAtom, budget};
 
-/// The selected instruction of an MMA, with the layouts and sources of its operands.
+/// The selected instruction of an MMA, with the layouts and sources of the MMA's operands.
 #[derive(Clone)]
 pub(crate) enum MmaSelection {
-    /// `mma.sync`: layouts of A, B, the accumulator and, for scaled MMAs, the scales of A and B. `why` is the reason against the
-    /// `wgmma` or `tcgen05` of the target.
+    /// `mma.sync`: layouts of A, B, the accumulator and, for scaled MMAs, the scales of A and B. `why` is the reason why the MMA
+    /// does not use `wgmma` or `tcgen05`. `why` is `None` if the target has neither for these types.
     Sync { atom: &'static SyncAtom, a: Layout, b: Layout, c: Layout, scales: Option<Box<[Layout; 2]>>, why: Option<&'static str> },
     /// `wgmma`: the layout of the accumulator and the sources of the operands.
     Group { atom: &'static GroupAtom, c: Layout, lhs: OperandSource, rhs: OperandSource },
@@ -78,18 +78,18 @@ impl MmaFamily {
 /// Where `wgmma` or `tcgen05.mma` finds an operand.
 #[derive(Clone)]
 pub(crate) enum OperandSource {
-    /// In shared memory, by an asynchronous copy or a store.
+    /// In shared memory, in the element order of its source. An asynchronous copy or a store of threads moves the operand there.
     Memory,
-    /// In shared memory, stored from this layout because global memory has the transposed order.
+    /// In shared memory. Threads store the operand there from this register layout, because global memory has the transposed order.
     Transposed(Layout),
     /// In registers, with this layout.
     Registers(Layout),
-    /// In tensor memory. Threads store the operand there from this layout.
+    /// In tensor memory. Threads store the operand there from this register layout.
     Tensor(Layout),
 }
 
 impl OperandSource {
-    /// The register layout of the operand, if threads load it.
+    /// The register layout of the operand. `None` if the operand passes through no registers.
     pub(crate) fn layout(&self) -> Option<&Layout> {
         match self {
             OperandSource::Memory => None,
@@ -123,20 +123,20 @@ impl MmaSelection {
 pub(crate) struct MmaConstraints {
     /// Log2 of the number of warps.
     pub(crate) warp_bits: u32,
-    /// Registers per thread.
+    /// Maximum registers per thread.
     pub(crate) registers: u32,
-    /// TMEM columns that accumulators may use.
+    /// TMEM columns of a CTA for accumulators, left operands and scales.
     pub(crate) columns: u32,
     /// The family that `--mma` requests. A requested family is used even if another one is faster.
     pub(crate) requested: Option<MmaFamily>,
-    /// Whether two independent components of MMAs may get a compute role each.
+    /// Whether two compute roles may divide the MMAs, if the MMAs form two independent components.
     pub(crate) allows_two_components: bool,
 }
 
-/// Registers per thread that `ptxas` needs besides the accumulator of one `wgmma`, for operands and other live values.
+/// Registers per thread that `ptxas` needs for operands and other live values, in addition to the accumulator of one `wgmma`.
 const REGISTERS_WITHOUT_WGMMA_ACCUMULATOR: u32 = 26;
 
-/// The reason against `tcgen05` for an MMA that has a `tcgen05` atom but no free TMEM columns.
+/// The reason against `tcgen05` for an MMA that has a `tcgen05` atom but does not fit the TMEM columns.
 pub(crate) const NO_TMEM: &str = "its accumulators do not fit tensor memory";
 
 /// The selected instructions of a function's MMAs, and the chains that accumulate in tensor memory.
@@ -146,15 +146,15 @@ pub(crate) struct MmaSelections {
     mmas: BTreeMap<OpId, MmaSelection>,
     /// The chains that accumulate in tensor memory.
     chains: Vec<Chain>,
-    /// The ops of the second compute role. This role has its own TMEM allocations.
+    /// The ops of the second compute role. Empty if the function has one compute role. Each role has its own TMEM allocations.
     second_component: BTreeSet<OpId>,
     /// For each scaled MMA that does not use tensor memory, the reason against `tcgen05`.
     pub(crate) unscaled: BTreeMap<OpId, &'static str>,
 }
 
 impl MmaSelections {
-    /// Selects the instructions of all MMAs. MMAs in `refused` use neither `tcgen05` nor `wgmma`, for the given reason. Threads
-    /// execute the loads in `loads_by_threads`, which load operands of `tcgen05` MMAs to registers.
+    /// Selects the instructions of all MMAs. MMAs in `refused` use neither `tcgen05` nor `wgmma`, for the reason in the map.
+    /// `loads_by_threads` contains the loads of `tcgen05` operands that threads execute, because TMA does not copy these operands.
     pub(crate) fn select(
         function: &Function,
         accesses: &Accesses,
@@ -199,10 +199,10 @@ impl MmaSelections {
             _ => None,
         };
         let mmas = function.body.walk(function.region).into_iter().filter_map(select).collect();
-        let scaled = |op: &OpId| matches!(function.body.ops[*op].kind, Op::MmaScaled { .. });
+        let is_scaled = |op: &OpId| matches!(function.body.ops[*op].kind, Op::MmaScaled { .. });
         let unscaled = in_tensor_memory
             .iter()
-            .filter(|(op, _)| scaled(op))
+            .filter(|(op, _)| is_scaled(op))
             .filter_map(|(op, selection)| Some((*op, *selection.as_ref().err()?)));
         let unscaled = unscaled.collect();
         MmaSelections { mmas, chains, second_component, unscaled }
@@ -211,15 +211,15 @@ impl MmaSelections {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (OpId, &MmaSelection)> {
         self.mmas.iter().map(|(op, mma)| (*op, mma))
     }
-    /// The selection of an MMA.
+    /// The selection of an MMA. `None` for other ops.
     pub(crate) fn get(&self, op: OpId) -> Option<&MmaSelection> {
         self.mmas.get(&op)
     }
-    /// Whether the function has two components, each with a compute role.
+    /// Whether the MMAs of the function form two independent components, each with its own compute role.
     pub(crate) fn has_components(&self) -> bool {
         !self.second_component.is_empty()
     }
-    /// The index of an op's component.
+    /// The index of the component that contains an op: 1 for ops of the second compute role, 0 for all other ops.
     pub(crate) fn component(&self, op: OpId) -> usize {
         usize::from(self.second_component.contains(&op))
     }
@@ -227,16 +227,17 @@ impl MmaSelections {
     pub(crate) fn chain_of(&self, mma: OpId) -> Option<&Chain> {
         self.chains.iter().find(|chain| chain.mmas.contains(&mma))
     }
-    /// The chain whose final accumulator is this value.
+    /// The TMEM accumulator chain whose final accumulator is `result`.
     pub(crate) fn chain_to(&self, result: Value) -> Option<&Chain> {
         self.chains.iter().find(|chain| chain.result == result)
     }
-    /// The chain whose accumulator an op scales, and the factors.
+    /// The TMEM accumulator chain whose accumulator the op `scale` multiplies, and the factors of this multiplication.
     pub(crate) fn chain_of_scale(&self, scale: OpId) -> Option<(&Chain, Value)> {
         let factors_of = |chain: &Chain| chain.scales.iter().find(|(op, _)| *op == scale).map(|(_, factors)| *factors);
         self.chains.iter().find_map(|chain| Some((chain, factors_of(chain)?)))
     }
-    /// The chain from whose accumulator threads load this slice separately.
+    /// The TMEM accumulator chain from whose accumulator the op `slice` extracts. Threads load this slice by a `tcgen05.ld` of its
+    /// own.
     pub(crate) fn chain_of_slice(&self, slice: OpId) -> Option<&Chain> {
         self.chains.iter().find(|chain| chain.slices.contains(&slice))
     }
@@ -244,7 +245,7 @@ impl MmaSelections {
     pub(crate) fn is_accumulator(&self, value: Value) -> bool {
         self.chains.iter().any(|chain| chain.values.contains(&value))
     }
-    /// Whether an MMA uses another family because its accumulator does not fit the TMEM columns.
+    /// Whether an MMA does not use `tcgen05` because its accumulator does not fit the TMEM columns.
     pub(crate) fn exhausts_tensor_memory(&self) -> bool {
         let mmas = self.mmas.values().filter_map(|mma| match mma {
             MmaSelection::Sync { why, .. } => *why,
@@ -258,7 +259,7 @@ impl MmaSelections {
     }
 }
 
-/// Batch, M, N and K of an MMA.
+/// The extents of an MMA: batch, M, N and K. Without a batch dimension, the batch extent is 1.
 pub(crate) fn mma_extents(lhs: &Shape, rhs: &Shape) -> [u32; 4] {
     let batch = if lhs.len() == 3 { lhs[0] } else { 1 };
     [batch, lhs[lhs.len() - 2], rhs[rhs.len() - 1], lhs[lhs.len() - 1]]
@@ -270,18 +271,19 @@ pub(crate) struct MmaPlanner<'a> {
     accesses: &'a Accesses,
     pub(crate) target: Target,
     pub(crate) warp_bits: u32,
-    /// Maximum registers of a thread.
+    /// Maximum registers per thread.
     registers: u32,
     /// The MMA family that `--mma` requests.
     requested: Option<MmaFamily>,
-    /// Loads of left operands that threads store to tensor memory, because TMA does not copy them to shared memory.
+    /// Loads of `tcgen05` operands that threads execute, because TMA does not copy these operands. Threads then store left operands
+    /// to tensor memory and right operands to shared memory.
     pub(crate) loads_by_threads: &'a BTreeSet<OpId>,
-    /// The ops of the second compute role.
+    /// The ops of the second compute role. Empty if the function has one compute role.
     pub(crate) second_component: &'a BTreeSet<OpId>,
 }
 
 impl MmaPlanner<'_> {
-    /// The reason to decline a family if `--mma` requests another one.
+    /// The reason to decline `family`: `--mma` requests another family. `None` if `--mma` requests `family` or is not given.
     pub(crate) fn not_requested(&self, family: MmaFamily) -> Option<&'static str> {
         let other = self.requested.filter(|requested| *requested != family)?;
         Some(match other {
@@ -295,13 +297,14 @@ impl MmaPlanner<'_> {
         self.requested == Some(family)
     }
 
-    /// Selects `wgmma`, `mma.sync` or FMA. `rows`: each warp has full rows of the accumulator, as chained MMAs need. `why`: the
-    /// reason against `tcgen05`. `refused`: the reason against `wgmma`.
+    /// Selects `wgmma`, `mma.sync` or FMA for the MMA `lhs * rhs + acc`. If `needs_full_rows`, each warp has full rows of the
+    /// accumulator, as chained MMAs need. `why` is the reason why the MMA does not use `tcgen05`. If `refused` is set, the MMA does
+    /// not use `wgmma` for this reason.
     fn select_without_tcgen05(
         &self,
         [lhs, rhs, acc]: [Value; 3],
         lhs_scale: Option<Value>,
-        rows: bool,
+        needs_full_rows: bool,
         why: Option<&'static str>,
         refused: Option<&'static str>,
     ) -> MmaSelection {
@@ -324,7 +327,7 @@ impl MmaPlanner<'_> {
             Err(reason) => why.or(reason),
         };
         let Some(atom) = atom else { return MmaSelection::Fma { c: fma_accumulator_layout(batch, m, n, warp_bits) } };
-        let warps_per_dim = atom.split_among_warps(batch, m, n, warp_bits, rows);
+        let warps_per_dim = atom.split_among_warps(batch, m, n, warp_bits, needs_full_rows);
         let warps_per_dim =
             atom.interleave(warps_per_dim, [m, n], self.needs_byte_transpose(lhs, 0), self.needs_byte_transpose(rhs, 1));
         let layout = |operand, rows, cols| atom.layout(operand, batch, rows, cols, warps_per_dim, warp_bits);
@@ -336,7 +339,8 @@ impl MmaPlanner<'_> {
         MmaSelection::Sync { atom, a, b, c, scales, why }
     }
 
-    /// Selects `wgmma` for an MMA. The error is the reason against `wgmma`, or `None` if the target has no `wgmma` for these types.
+    /// Selects `wgmma` for an MMA whose `mma.sync` atom is `sync`. The error is the reason against `wgmma`, or `None` if the target
+    /// has no `wgmma` for these types.
     fn select_wgmma(
         &self,
         [lhs, rhs]: [Value; 2],
@@ -361,10 +365,10 @@ impl MmaPlanner<'_> {
         let max_registers = budget::mma_registers(target, 1 << warp_bits);
         let fits = (left.registers() as u32).saturating_mul(elem.bytes()) / 4 + accumulators.registers() as u32 <= max_registers;
         let lhs_in_registers = match elem.bytes() {
-            // The result of another MMA is in registers already.
+            // An operand that threads compute from the result of another MMA is in registers already.
             2 => operands::comes_from_mma(self.function, lhs),
-            // Threads read a converted 4-byte operand from shared memory as fragments. Fragments of byte operands have other
-            // neighbours, so threads cannot read byte operands in this way.
+            // Threads read the source of a converted 4-byte operand from shared memory as MMA fragments. In fragments of 8-bit
+            // operands, other elements are adjacent, so threads cannot read 8-bit operands in this way.
             4 => fits && operands::defining_load(self.function, lhs).is_none(),
             _ => false,
         };
@@ -391,8 +395,8 @@ impl MmaPlanner<'_> {
         Ok(MmaSelection::Group { atom, c: accumulators, lhs, rhs })
     }
 
-    /// Whether `wgmma` is faster than `mma.sync` although threads must first read and store `bytes` to transpose operands. Compares
-    /// SM cycles of tensor cores plus shared memory, without overlap.
+    /// Whether `wgmma` is faster than `mma.sync` although threads must first load and store `bytes` of shared memory to transpose
+    /// operands. Compares SM cycles of tensor cores plus shared memory, without overlap.
     fn transposing_pays(
         &self,
         elem: Scalar,
@@ -401,46 +405,60 @@ impl MmaPlanner<'_> {
         [m, n, k]: [u32; 3],
         bytes: u32,
     ) -> bool {
-        /// Cycles of the CTA barrier after the transposing stores.
-        const BARRIER: u64 = 120;
         let rates = perf_model::rates(self.target);
         let mma_sync = self.mma_sync_cycles(elem, sync, [m, n, k], [true; 2]);
         let rate = MmaAtom::Group(group).rate(self.target);
         let multiply_adds = u64::from(m) * u64::from(n) * u64::from(k);
-        let wgmma = multiply_adds / u64::from(rate) + 2 * u64::from(bytes) / u64::from(rates.shared) + BARRIER;
+        let wgmma = multiply_adds / u64::from(rate) + 2 * u64::from(bytes) / u64::from(rates.shared) + self.transposition_latency();
         wgmma < mma_sync
     }
 
-    /// SM cycles of an MMA with `mma.sync`: tensor cores, plus shared-memory reads of the fragments of the operands marked in
-    /// `read`.
-    pub(crate) fn mma_sync_cycles(&self, elem: Scalar, atom: &'static SyncAtom, [m, n, k]: [u32; 3], read: [bool; 2]) -> u64 {
+    /// Cycles from the load of the last elements to transpose until `wgmma` may read them: the load and the store of these elements,
+    /// the proxy fence, and the CTA barrier.
+    fn transposition_latency(&self) -> u64 {
+        let (rates, sync) = (perf_model::rates(self.target), &perf_model::machine(self.target).sync);
+        let warps = f64::from(1u32 << self.warp_bits);
+        2 * u64::from(rates.shared_latency) + (sync.fence_proxy + sync.barrier + warps * sync.barrier_warp) as u64
+    }
+
+    /// SM cycles of an MMA with `mma.sync`: the cycles of the tensor cores, plus the cycles in which warps read fragments from
+    /// shared memory. `reads_operand` tells for A and B whether warps read the operand's fragments from shared memory.
+    pub(crate) fn mma_sync_cycles(
+        &self,
+        elem: Scalar,
+        atom: &'static SyncAtom,
+        [m, n, k]: [u32; 3],
+        reads_operand: [bool; 2],
+    ) -> u64 {
         let rates = perf_model::rates(self.target);
         let rate = MmaAtom::Sync(atom).rate(self.target);
         // Each warp reads the fragments of its own rows and columns.
         let warps_per_dim = atom.split_among_warps(1, m, n, self.warp_bits, false);
         let lines: u32 = [m >> warps_per_dim.m_bits, n >> warps_per_dim.n_bits]
             .into_iter()
-            .zip(read)
-            .map(|(lines, read)| lines * u32::from(read))
+            .zip(reads_operand)
+            .map(|(lines, reads_operand)| lines * u32::from(reads_operand))
             .sum();
         let fragments = (u64::from(lines) * u64::from(k) * u64::from(elem.bytes())) << self.warp_bits;
         u64::from(m) * u64::from(n) * u64::from(k) / u64::from(rate) + fragments / u64::from(rates.shared)
     }
 
     /// Whether threads must transpose pairs of rows of an 8-bit operand, because its elements are contiguous along M or N, not K.
-    fn needs_byte_transpose(&self, operand: Value, lines: usize) -> bool {
+    /// `side` is 0 for a left operand and 1 for a right operand.
+    fn needs_byte_transpose(&self, operand: Value, side: usize) -> bool {
         let (elem, shape) = self.function.body.ty(operand).tile().expect("operands of MMAs are tiles");
-        let neighbours = || operands::contiguous_basis(self.function, self.accesses, operand);
-        let is_along_lines = |basis: u32| Strides::for_shape(shape).mask(shape.len() - 2 + lines) & basis != 0;
-        elem.bits() == 8 && !self.target.has(Feature::LdMatrixTransB8) && neighbours().is_some_and(is_along_lines)
+        let contiguous_basis = || operands::contiguous_basis(self.function, self.accesses, operand);
+        let is_along_m_or_n = |basis: u32| Strides::for_shape(shape).mask(shape.len() - 2 + side) & basis != 0;
+        elem.bits() == 8 && !self.target.has(Feature::LdMatrixTransB8) && contiguous_basis().is_some_and(is_along_m_or_n)
     }
 
+    /// Whether an operand is contiguous along M or N instead of K.
     pub(crate) fn is_mn_major(&self, operand: Value, side: Operand) -> bool {
         is_mn_major(self.function, self.accesses, operand, side)
     }
 }
 
-/// Whether an operand is contiguous along M or N instead of K. What counts is the memory from which it is loaded, or the layout of
+/// Whether an operand is contiguous along M or N instead of K: in the memory from which it is loaded, or else in the registers of
 /// the op that computes it.
 fn is_mn_major(function: &Function, accesses: &Accesses, operand: Value, side: Operand) -> bool {
     let shape = function.body.ty(operand).tile().expect("operands of MMAs are tiles").1;
@@ -464,9 +482,9 @@ fn fma_accumulator_layout(batch: u32, m: u32, n: u32, warp_bits: u32) -> Layout 
     Layout::blocked(&order, (own_n + own_m) as usize, warp_bits as usize)
 }
 
-/// The register layout through which threads transpose an M- or N-major operand to K-major. Elements of 8 bits are read by
-/// `ldmatrix.trans` as fragments of an `mma.sync` atom, whose 32-bit words are along K. Elements of 32 bits are read as vectors and
-/// stored one by one, with lanes along K to avoid bank conflicts.
+/// The register layout through which threads transpose an M- or N-major operand to K-major. `ldmatrix.trans` loads 8-bit elements
+/// as fragments of the `mma.sync` atom `sync`, whose 32-bit words are along K. Threads load 32-bit elements as vectors and store
+/// them one by one, with lanes along K to avoid bank conflicts. `None` if 8-bit elements have no `mma.sync` atom.
 pub(crate) fn transposing_layout(
     side: Operand,
     elem: Scalar,
@@ -493,8 +511,8 @@ pub(crate) fn transposing_layout(
     Some(Layout::blocked(&order, vector.len(), warp_bits as usize))
 }
 
-/// The elements of an operand that each thread reads for its FMAs. Along the batch dimension and `dim`, a thread reads the
-/// coordinates of its accumulator elements. Along K, each thread reads all elements.
+/// The elements of an operand that each thread reads for its FMAs. `dim` is the operand's M or N dimension. Along `dim` and the
+/// batch dimension, a thread reads the coordinates of its accumulator elements. Along K, each thread reads all elements.
 pub(crate) fn fma_operand_reads(accumulator: &Layout, result: &[u32], operand: &[u32], dim: usize) -> Layout {
     let (from, to) = (Strides::for_shape(result), Strides::for_shape(operand));
     let map_dim = |basis: u32, dim: usize| from.coordinate(basis, dim) << to.shift[dim];
@@ -505,8 +523,9 @@ pub(crate) fn fma_operand_reads(accumulator: &Layout, result: &[u32], operand: &
     layout
 }
 
-/// Chooses the number of warps. The result is twice `fewest` if the live accumulators exceed the registers of `fewest` warps, alone
-/// or together with the operands that threads compute.
+/// Chooses the number of warps of a CTA: `fewest` or twice `fewest`. More warps are needed if the live accumulators exceed the
+/// registers of `fewest` warps, alone or together with MMA operands in registers. More warps also share the transposition of 32-bit
+/// operands ([`threads_transpose_words`]).
 pub(crate) fn warps_for_mmas(function: &Function, target: Target, fewest: u32) -> u32 {
     let (of_accumulator, with_operands) = (budget::accumulator_registers(target, fewest), budget::mma_registers(target, fewest));
     let body = &function.body;
@@ -517,7 +536,7 @@ pub(crate) fn warps_for_mmas(function: &Function, target: Target, fewest: u32) -
     };
     let mma = |op: OpId| match &body.ops[op].kind {
         Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. } => {
-            // A 16-bit accumulator element takes a register; operands are packed.
+            // Each accumulator element takes a 32-bit register. Narrow operand elements are packed.
             Some((registers(*acc, 32), computed(*lhs).saturating_add(computed(*rhs)), [*lhs, *rhs]))
         }
         _ => None,
@@ -528,45 +547,47 @@ pub(crate) fn warps_for_mmas(function: &Function, target: Target, fewest: u32) -
     let each_fits =
         |(acc, operands, _): &(u32, u32, _)| fits(*acc, of_accumulator) && fits(acc.saturating_add(*operands), with_operands);
     let total_registers = |acc: u32, operands: [u32; 2]| acc.saturating_add(operands[0]).saturating_add(operands[1]);
-    let may_be_crowded = |(acc, _, operands): &&(u32, u32, [Value; 2])| {
+    let may_exceed_registers = |(acc, _, operands): &&(u32, u32, [Value; 2])| {
         let loaded = operands::defining_load(function, operands[1]).is_some();
         loaded && !fits(total_registers(*acc, operands.map(|operand| registers(operand, 32))), with_operands)
     };
-    let mut large = mmas.iter().filter(may_be_crowded).peekable();
+    let mut candidates = mmas.iter().filter(may_exceed_registers).peekable();
     let is_asynchronous = target.has(Feature::TensorMemory) || target.has(Feature::Wgmma);
     let accesses = LazyCell::new(|| Accesses::plan(function, fewest.trailing_zeros() as usize));
-    let crowded = is_asynchronous && large.peek().is_some() && {
-        large.any(|(acc, _, operands)| {
-            let operands = operands.map(|operand| loaded_piecewise(function, &accesses, operand));
-            // Left operands that threads load may go to tensor memory.
+    let operands_exceed_registers = is_asynchronous && candidates.peek().is_some() && {
+        candidates.any(|(acc, _, operands)| {
+            let operands = operands.map(|operand| registers_if_loaded_piecewise(function, &accesses, operand));
+            // Only the right operand counts here, because threads may store a left operand to tensor memory.
             operands[1] > 0 && !fits(total_registers(*acc, operands), with_operands)
         })
     };
-    if threads_transpose_words(function, target, || &accesses) && are_asynchronous(function, target, fewest * 2) {
+    if threads_transpose_words(function, target, || &accesses) && all_fit_async_atoms(function, target, fewest * 2) {
         return fewest * 2;
     }
-    // `crowded` implies asynchronous MMAs. With `mma.sync`, spills of few warps cost less than the repeated work of more warps.
-    if crowded {
+    // Only for targets with asynchronous MMAs. With `mma.sync`, the spills of few warps cost less than the repeated work of more
+    // warps.
+    if operands_exceed_registers {
         return fewest * 2;
     }
     if fits(live_accumulators, of_accumulator) && mmas.iter().all(each_fits) {
         return fewest;
     }
-    // An asynchronous MMA reads its right operand from memory, so more registers are free for accumulators. With fewer warps, a
-    // row needs no exchange between warps, and every warp group has rows.
+    // An asynchronous MMA reads its right operand from shared memory, so more registers are free for accumulators. With fewer
+    // warps, reductions along a row exchange no values between warps, and every warp group has rows.
     let operands = mmas.iter().map(|(_, operands, _)| *operands).max().unwrap_or(0);
     let max_per_thread = budget::async_mma_registers(target, fewest);
-    let asynchronous = are_asynchronous(function, target, fewest);
-    if fits(live_accumulators.saturating_add(operands), max_per_thread) && mmas.iter().all(each_fits) && asynchronous {
+    let all_asynchronous = all_fit_async_atoms(function, target, fewest);
+    if fits(live_accumulators.saturating_add(operands), max_per_thread) && mmas.iter().all(each_fits) && all_asynchronous {
         return fewest;
     }
     fewest * 2
 }
 
-/// Whether threads transpose a 32-bit operand in shared memory before each `wgmma` whose rows two warp groups can divide. Two warp
-/// groups halve the work of each thread, and the next MMA waits for this work. Measured on an H200, a tf32 matmul of 4096 with
-/// tiles of 128x128x32 takes 545 us with eight warps and 837 us with four. For other tile shapes, there are only predictions for
-/// the H200. Eight warps take 0.34 to 1.00 of the time of four with at least 128 rows, and 1.00 to 1.43 with 64 rows.
+/// Whether a `wgmma` of at least 128 rows has a 32-bit right operand that threads must transpose in shared memory. Two warp groups
+/// halve the transposition work of each thread, and the next MMA waits for this work. Measured on an H200, a 4096x4096x4096 tf32
+/// matmul with tiles of 128x128x32 takes 545 us with eight warps and 837 us with four. For other tile shapes, only the cost model's
+/// predictions for the H200 exist. Eight warps take 0.34 to 1.00 of the time of four with at least 128 rows, and 1.00 to 1.43 with
+/// 64 rows.
 fn threads_transpose_words<'a>(function: &Function, target: Target, accesses: impl Fn() -> &'a Accesses) -> bool {
     /// Rows of the MMA for which each of two warp groups has a `wgmma` of 64 rows.
     const ROWS_OF_TWO_GROUPS: u32 = 128;
@@ -581,16 +602,16 @@ fn threads_transpose_words<'a>(function: &Function, target: Target, accesses: im
     target.has(Feature::Wgmma) && function.body.ops.values().any(|node| transposes(&node.kind))
 }
 
-/// The registers of an operand that threads load in pieces of less than 32 bits, or 0 for other operands. Each such piece takes a
-/// register. Reason for these loads: no asynchronous copy moves so few bytes.
-fn loaded_piecewise(function: &Function, accesses: &Accesses, operand: Value) -> u32 {
+/// The 32-bit registers of a CTA for an operand that threads load in pieces of less than 32 bits; 0 for other operands. Each such
+/// piece takes a register. Threads load these pieces because the smallest asynchronous copy has 4 bytes.
+fn registers_if_loaded_piecewise(function: &Function, accesses: &Accesses, operand: Value) -> u32 {
     let Some(access) = operands::defining_load(function, operand).and_then(|load| accesses.get(load)) else { return 0 };
     let piece = access.copy.map_or(0, |pieces| pieces.bits).max(access.vector_bits);
     let elem = function.body.ty(operand).tile().map_or(0, |(elem, _)| elem.bits());
     if elem << piece < 32 { tile_registers(function, operand, 32) >> piece } else { 0 }
 }
 
-/// 32-bit registers of a CTA for a tile, with at least `narrowest` bits per element.
+/// The 32-bit registers of a CTA that a tile takes, with at least `narrowest` bits per element. 0 for values that are no tiles.
 pub(crate) fn tile_registers(function: &Function, value: Value, narrowest: u32) -> u32 {
     let words = |(elem, shape): (core_dialect::tile::Elem, &Shape)| {
         (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bits().max(narrowest)).div_ceil(32)
@@ -598,9 +619,10 @@ pub(crate) fn tile_registers(function: &Function, value: Value, narrowest: u32) 
     function.body.ty(value).tile().map_or(0, words)
 }
 
-/// The largest number of registers of simultaneously live accumulators of chained MMAs. The accumulators of one block are live
-/// together. An MMA that adds to the result of another chained MMA uses the registers of that result.
-pub(crate) fn max_live_accumulators(function: &Function, accumulators: impl Fn(OpId) -> u32) -> u32 {
+/// The maximum number of registers that live accumulators of chained MMAs take at a time. `registers_of` returns the registers of
+/// an MMA's accumulator. All accumulators of a block count as live together. An MMA that adds to the result of another chained MMA
+/// reuses the registers of that result.
+pub(crate) fn max_live_accumulators(function: &Function, registers_of: impl Fn(OpId) -> u32) -> u32 {
     let body = &function.body;
     let blocks = body.op_blocks();
     let (mut live_by_block, chained): (BTreeMap<_, u32>, _) = (BTreeMap::new(), operands::chained_mmas(function));
@@ -608,13 +630,13 @@ pub(crate) fn max_live_accumulators(function: &Function, accumulators: impl Fn(O
         let Op::Mma { acc, .. } = body.ops[op].kind else { continue };
         let continues_chain = body.defining_op(acc).is_some_and(|before| chained.contains(&before));
         let live = live_by_block.entry(blocks[op.0 as usize]).or_default();
-        *live = live.saturating_add(if continues_chain { 0 } else { accumulators(op) });
+        *live = live.saturating_add(if continues_chain { 0 } else { registers_of(op) });
     }
     live_by_block.into_values().max().unwrap_or(0)
 }
 
-/// Whether all MMAs fit `wgmma` or `tcgen05` with this number of warps.
-fn are_asynchronous(function: &Function, target: Target, warps: u32) -> bool {
+/// Whether every unscaled MMA of the function fits a `wgmma` atom with this number of warps, or a `tcgen05` atom.
+fn all_fit_async_atoms(function: &Function, target: Target, warps: u32) -> bool {
     let body = &function.body;
     let tile = |value: Value| body.ty(value).tile().expect("operands of MMAs are tiles");
     body.ops.values().all(|node| {
@@ -627,7 +649,8 @@ fn are_asynchronous(function: &Function, target: Target, warps: u32) -> bool {
     })
 }
 
-/// Whether the target's MMAs take operands of this type unconverted. 8-bit floats need an atom; FMA supports all other types.
+/// Whether the target has an instruction for an MMA with operands of this type. If not, the operands must be converted. 8-bit
+/// floats need an `mma.sync` atom; FMA supports all other types.
 pub(crate) fn is_native(target: Target, operand: Scalar, acc: Scalar, lhs: &Shape, rhs: &Shape) -> bool {
     let [_, m, n, k] = mma_extents(lhs, rhs);
     let is_fp8 = matches!(operand, Scalar::F8E4M3FN | Scalar::F8E5M2);

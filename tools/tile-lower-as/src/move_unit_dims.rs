@@ -1,5 +1,5 @@
 //! Purpose: move unit dimensions of loaded matrices to the front, so that rows and columns are last, as MMA operand buffers need.
-//! Requires: a function with MMAs; only reshapes use the loaded tile.
+//! Requires: `.aa`. The pass changes loads in functions with MMAs if only reshapes use the loaded tile.
 //! Establishes: the two non-unit dimensions of the view of such a load are its last dimensions.
 //! Preserves: the linear element order of the tile.
 //! See also: MLIR's unit-dim folding (`vector` `CastAwayLeadingOneDim`).
@@ -9,6 +9,7 @@ use core_dialect::core_ops::Core;
 use core_dialect::tile::{View, ViewKind};
 use tileaa::{Function, Op, Type};
 
+/// Returns the function in which loads of matrices have their unit dimensions first.
 pub(crate) fn run(function: &Function) -> Function {
     let body = &function.body;
     let order = body.walk(function.region);
@@ -31,7 +32,8 @@ pub(crate) fn run(function: &Function) -> Function {
     function
 }
 
-/// The dimension order with unit dimensions first. `None` if the unit dimensions are first already, or if the tile is not a matrix.
+/// The dimension order of a load's view with unit dimensions first. `None` if the unit dimensions are first already, or if the tile
+/// does not have exactly two other dimensions.
 fn unit_dims_first(function: &Function, load: OpId) -> Option<Vec<usize>> {
     let body = &function.body;
     let Op::LoadView { view, .. } = body.ops[load].kind else { return None };
@@ -43,14 +45,15 @@ fn unit_dims_first(function: &Function, load: OpId) -> Option<Vec<usize>> {
     (is_make_view && others.len() == 2 && !order.is_sorted()).then_some(order)
 }
 
-/// Permutes the dimensions of a load's view and result. Defines a new view after the old one, which other ops may still use.
+/// Permutes the dimensions of a load's view and result to `order`. Emits a new view after the old view, which other ops may still
+/// use.
 fn reorder_load_dims(function: &mut Function, load: OpId, order: &[usize]) {
     let body = &mut function.body;
     let Op::LoadView { view, index, in_bounds, .. } = &body.ops[load].kind else { unreachable!("only loads are rewritten") };
-    let (old, index, in_bounds) = (*view, index.clone(), in_bounds.clone());
-    let view_op = body.defining_op(old).expect("an op defines its view");
+    let (old_view, index, in_bounds) = (*view, index.clone(), in_bounds.clone());
+    let view_op = body.defining_op(old_view).expect("an op defines its view");
     let (kind, loc) = (body.ops[view_op].kind.clone(), body.ops[view_op].loc);
-    let Type::View(mut ty) = body.ty(old).clone() else { unreachable!("the verifier checks that views are views") };
+    let Type::View(mut ty) = body.ty(old_view).clone() else { unreachable!("the verifier checks that views are views") };
     ty.dim_map = order.iter().map(|dim| ty.dim_map[*dim]).collect();
     ty.tile = order.iter().map(|dim| ty.tile[*dim]).collect();
     let shape = ty.tile.clone();

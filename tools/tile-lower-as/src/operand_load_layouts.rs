@@ -1,7 +1,9 @@
-//! Purpose: choose the copied tiles that threads read from shared memory in the layouts that MMAs need. Threads read other tiles in
-//! their assigned layout. Values computed from those tiles pass through shared memory once more.
-//! Requires: every use leads through rearranging or elementwise ops to an MMA operand or to the layout of an accumulator.
-//! Establishes: the read layouts of a buffer, at most [`MAX_LAYOUTS`], if that takes fewer shared-memory wavefronts.
+//! Purpose: choose the copied tiles that threads read from shared memory directly in the layouts that MMAs need. Threads read other
+//! tiles in their assigned layout. Values computed from the other tiles then pass through shared memory once more.
+//! Requires: every use of the tile leads through permutes, reshapes and elementwise ops to an MMA operand, or to an elementwise op
+//! with an accumulator.
+//! Establishes: at most [`MAX_LAYOUTS`] read layouts for a buffer. They take fewer shared-memory wavefronts than reads in the
+//! assigned layout plus layout conversions.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `OptimizeDotOperands` and backward rematerialization in `RemoveLayoutConversions`.
 
@@ -20,19 +22,20 @@ use tileas::Layout;
 /// Maximum layouts in which threads read a buffer. Reason: each layout repeats the elementwise ops between the read and the MMA.
 const MAX_LAYOUTS: usize = 2;
 
-/// The final use of a loaded tile: the used value, and the layout of the loaded tile that gives this value its required layout.
-/// `None` if the use takes any layout.
+/// The end of a path from a loaded tile through permutes, reshapes and elementwise ops: an MMA operand, or an elementwise op with
+/// an accumulator.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct FinalUse {
-    /// The used value.
+    /// The MMA operand or the accumulator.
     value: Value,
     /// The layout of the loaded tile that gives `value` its required layout; `None` if the use takes any layout.
     layout: Option<Layout>,
 }
 
 impl CopyPlanner<'_> {
-    /// The layouts in which MMAs need the values that are computed from a loaded tile. `None` if reads in these layouts take at
-    /// least as many wavefronts as a read in the assigned layout plus conversions.
+    /// The layouts in which threads read the loaded tile `value` so that no layout conversion follows. `None` if this is
+    /// impossible, or if these reads take at least as many wavefronts as a read in `assigned_layout` plus conversions. `inner` is
+    /// the innermost dimension of the buffer, and `copy_layout` the layout in which `cp.async` fills it.
     pub(crate) fn direct_read_layouts(
         &self,
         value: Value,
@@ -42,7 +45,8 @@ impl CopyPlanner<'_> {
         assigned_layout: &Layout,
     ) -> Option<Vec<Layout>> {
         let final_uses = self.final_uses(value, block, 0, &mut BTreeMap::new())?;
-        let layouts: BTreeSet<&Layout> = final_uses.iter().map(|end| end.layout.as_ref().unwrap_or(assigned_layout)).collect();
+        let layouts: BTreeSet<&Layout> =
+            final_uses.iter().map(|final_use| final_use.layout.as_ref().unwrap_or(assigned_layout)).collect();
         let has_copies = layouts.iter().any(|layout| layout.registers() > assigned_layout.registers());
         if layouts.is_empty() || layouts.len() > MAX_LAYOUTS || has_copies {
             return None;
@@ -53,11 +57,11 @@ impl CopyPlanner<'_> {
             let buffer = smem_swizzles::swizzled_buffer(elem, shape, inner, &all);
             all.iter().map(|layout| smem_swizzles::wavefronts(&buffer, layout)).sum::<u32>()
         };
-        let conversion_wavefronts = |end: &FinalUse| {
-            let layout = end.layout.as_ref().unwrap_or(assigned_layout);
+        let conversion_wavefronts = |final_use: &FinalUse| {
+            let layout = final_use.layout.as_ref().unwrap_or(assigned_layout);
             let inner = [assigned_layout, layout].map(|layout| innermost_dim(layout, shape));
             smem_swizzles::conversion_cost(
-                self.function.body.ty(end.value).tile().expect("ends are tiles").0,
+                self.function.body.ty(final_use.value).tile().expect("final uses are of tiles").0,
                 shape,
                 inner,
                 [assigned_layout, layout],
@@ -69,7 +73,8 @@ impl CopyPlanner<'_> {
         (access_wavefronts(&layouts) < via_assigned_layout).then(|| layouts.into_iter().cloned().collect())
     }
 
-    /// The final uses of a tile. `None` if a use does not lead to an MMA operand, or to an op with an accumulator.
+    /// The final uses of a tile, with `between` ops from the loaded tile to `value`. `None` if a use leads neither to an MMA
+    /// operand nor to an elementwise op with an accumulator. `memo` caches the result of each value.
     fn final_uses(
         &self,
         value: Value,
@@ -93,7 +98,7 @@ impl CopyPlanner<'_> {
         final_uses
     }
 
-    /// The final uses of a value through one of its users.
+    /// The final uses of a value on paths through its user `user`. `None` as for [`Self::final_uses`].
     fn final_uses_through(
         &self,
         value: Value,
@@ -121,7 +126,10 @@ impl CopyPlanner<'_> {
                 Some(
                     final_uses
                         .into_iter()
-                        .map(|end| FinalUse { layout: end.layout.map(|layout| layout.unpermute(shape, order)), ..end })
+                        .map(|FinalUse { value, layout }| FinalUse {
+                            value,
+                            layout: layout.map(|layout| layout.unpermute(shape, order)),
+                        })
                         .collect(),
                 )
             }
@@ -133,10 +141,10 @@ impl CopyPlanner<'_> {
                     [] => self.final_uses(body.result(user), block, between + 1, memo),
                     [other] => {
                         let mma = operands::producing_mma(self.function, other)?;
-                        let accumulators =
-                            self.mmas.get(mma).filter(|mma| !matches!(mma, MmaSelection::Fma { .. }))?.accumulator_layout();
+                        let selection = self.mmas.get(mma).filter(|mma| !matches!(mma, MmaSelection::Fma { .. }))?;
+                        let accumulator_layout = selection.accumulator_layout().clone();
                         let is_in_block = self.blocks[mma.0 as usize] == Some(block);
-                        is_in_block.then(|| BTreeSet::from([FinalUse { value: other, layout: Some(accumulators.clone()) }]))
+                        is_in_block.then(|| BTreeSet::from([FinalUse { value: other, layout: Some(accumulator_layout) }]))
                     }
                     _ => None,
                 }
@@ -145,7 +153,8 @@ impl CopyPlanner<'_> {
         }
     }
 
-    /// Whether a value can be rematerialized in any layout at no cost.
+    /// Whether threads can compute a value in any layout without loads: a scalar, or a tile computed from constants, iotas and
+    /// broadcasts. `depth` is the number of elementwise ops that the search has passed.
     fn is_rematerializable(&self, value: Value, depth: u32) -> bool {
         let body = &self.function.body;
         let is_tile = body.ty(value).tile().is_some_and(|(_, shape)| !shape.is_empty());

@@ -1,4 +1,4 @@
-//! Walks from values to the ops that compute them and on to the operands of these ops.
+//! Visits values, the operands of the ops that compute them, and so on.
 
 use base::Value;
 use base::ir::{Op as OpId, Operation};
@@ -6,8 +6,9 @@ use core_dialect::core_ops::Core;
 use std::collections::BTreeSet;
 use tileaa::{Function, Op};
 
-/// Visits the values `from` and, transitively, the operands that compute them, each once. `follows_operands` receives a value and
-/// its defining op. The closure returns whether to visit the operands of this op, or an error that ends the walk.
+/// Visits the values `from` and, transitively, the operands of their defining ops, each once. `follows_operands` receives a value
+/// and its defining op (`None` for a block argument). It returns whether to visit the operands of this op, or an error that ends
+/// the walk.
 pub(crate) fn visit_operand_trees<E>(
     function: &Function,
     from: impl IntoIterator<Item = Value>,

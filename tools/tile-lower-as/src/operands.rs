@@ -1,5 +1,5 @@
-//! Follows values between loads and MMAs in both directions, through permutes, reshapes and elementwise ops. Most of these searches
-//! end after [`MAX_BETWEEN`] ops. All passes use these functions, so that they agree on the producer and the consumers of a tile.
+//! Follows values from loads to MMAs and back, through permutes, reshapes and elementwise ops. Most of these searches end after
+//! [`MAX_BETWEEN`] ops. All passes use these functions, so that the passes agree on the producer and the consumers of a tile.
 
 use crate::access_layouts::Accesses;
 use base::Value;
@@ -9,17 +9,18 @@ use std::collections::{BTreeSet, VecDeque};
 use tileaa::{Function, Op};
 use tileas::layout::Strides;
 
-/// Maximum ops that a search follows between a load and an MMA.
+/// Maximum number of ops between a load and an MMA that a search follows.
 pub(crate) const MAX_BETWEEN: u32 = 8;
 
-/// A permute, reshape or conversion between a load and an MMA: its kind and its operand.
+/// A permute, reshape or conversion between a load and an MMA.
 pub(crate) struct OperandStep<'a> {
-    /// The operand of the step.
+    /// The operand of the permute, reshape or conversion.
     pub(crate) from: Value,
+    /// Whether the op is a permute, a reshape or a conversion.
     pub(crate) step_kind: StepKind<'a>,
 }
 
-/// The kind of an [`OperandStep`]. A permute has its dimension order.
+/// The kind of an [`OperandStep`].
 pub(crate) enum StepKind<'a> {
     /// A permute, with its order of dimensions.
     Permuted(&'a [u32]),
@@ -29,7 +30,7 @@ pub(crate) enum StepKind<'a> {
     Converted,
 }
 
-/// The step that defines a value, if any.
+/// The permute, reshape or conversion that defines a value. `None` if another op or no op defines it.
 pub(crate) fn defining_step(function: &Function, value: Value) -> Option<OperandStep<'_>> {
     let op = function.body.defining_op(value)?;
     let (from, step_kind) = match &function.body.ops[op].kind {
@@ -41,7 +42,7 @@ pub(crate) fn defining_step(function: &Function, value: Value) -> Option<Operand
     Some(OperandStep { from, step_kind })
 }
 
-/// The operands and the accumulator of an MMA.
+/// The left operand, right operand and accumulator of an MMA.
 pub(crate) fn mma_operands(function: &Function, op: OpId) -> [Value; 3] {
     match function.body.ops[op].kind {
         Op::Mma { lhs, rhs, acc, .. } | Op::MmaScaled { lhs, rhs, acc, .. } => [lhs, rhs, acc],
@@ -57,18 +58,18 @@ pub(crate) fn rearranged_source(function: &Function, mut value: Value) -> Value 
     value
 }
 
-/// The load that defines a tile, possibly through permutes and reshapes.
+/// The load from whose result permutes and reshapes compute a tile. `None` if the tile does not come from a load in this way.
 pub(crate) fn defining_load(function: &Function, value: Value) -> Option<OpId> {
     let op = function.body.defining_op(rearranged_source(function, value))?;
     matches!(function.body.ops[op].kind, Op::LoadView { .. } | Op::Load { .. }).then_some(op)
 }
 
-/// Whether a tile is an elementwise function of an MMA's result.
+/// Whether elementwise ops compute a tile from an MMA's result, or an MMA computes it.
 pub(crate) fn comes_from_mma(function: &Function, value: Value) -> bool {
     producing_mma(function, value).is_some()
 }
 
-/// The MMA from whose result elementwise ops compute a tile.
+/// The MMA that computes a tile, or from whose result elementwise ops compute it. `None` if the search finds no such MMA.
 pub(crate) fn producing_mma(function: &Function, value: Value) -> Option<OpId> {
     let body = &function.body;
     let (mut seen, mut work) = (BTreeSet::new(), VecDeque::from([(value, 0)]));
@@ -85,12 +86,13 @@ pub(crate) fn producing_mma(function: &Function, value: Value) -> Option<OpId> {
     None
 }
 
-/// The basis of the dimension along which a tile that comes from a load is contiguous in memory.
+/// The basis (step of the linear element index) to the element that is next in memory, for a tile that comes from a load. `None` if
+/// no planned access is found.
 pub(crate) fn contiguous_basis(function: &Function, accesses: &Accesses, value: Value) -> Option<u32> {
     contiguous_basis_within(function, accesses, value, MAX_BETWEEN)
 }
 
-/// [`contiguous_basis`], following at most `max_steps` ops.
+/// [`contiguous_basis`] with a search through at most `max_steps` ops.
 fn contiguous_basis_within(function: &Function, accesses: &Accesses, value: Value, max_steps: u32) -> Option<u32> {
     let body = &function.body;
     if let Some(access) = accesses.get(body.defining_op(value)?) {
@@ -113,8 +115,9 @@ fn contiguous_basis_within(function: &Function, accesses: &Accesses, value: Valu
     }
 }
 
-/// All MMAs of pairs in which elementwise ops compute the left operand of the second MMA from the result of the first MMA. If each
-/// warp has full rows of both MMAs, the operand stays in registers and row reductions stay in a warp.
+/// The MMAs in all pairs in which elementwise ops compute the left operand of one MMA from the result of the other, as in
+/// attention. If each warp has full rows of both MMAs, this operand stays in registers, and reductions along rows stay within a
+/// warp.
 pub(crate) fn chained_mmas(function: &Function) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut chained = BTreeSet::new();
@@ -127,7 +130,7 @@ pub(crate) fn chained_mmas(function: &Function) -> BTreeSet<OpId> {
                 continue;
             }
             match &body.ops[from].kind {
-                // The accumulator operand comes from another MMA for the same rows.
+                // The accumulator operand may come from another MMA for the same rows, which is chained, too.
                 Op::Mma { acc, .. } => {
                     chained.extend([op, from]);
                     work.push(*acc);
@@ -140,7 +143,7 @@ pub(crate) fn chained_mmas(function: &Function) -> BTreeSet<OpId> {
     chained
 }
 
-/// For each value, whether all its uses are left or right operands of MMAs. Also true for a value without uses.
+/// By value id, whether all uses of the value are left or right operands of MMAs. Also true for a value without uses.
 pub(crate) fn used_by_mmas_only(function: &Function) -> Vec<bool> {
     let body = &function.body;
     let mut mma_only = vec![true; body.values.len()];
@@ -153,13 +156,13 @@ pub(crate) fn used_by_mmas_only(function: &Function) -> Vec<bool> {
     mma_only
 }
 
-/// The unscaled MMAs of a function in program order.
+/// The MMAs without scales of a function, in program order.
 pub(crate) fn unscaled_mmas(function: &Function) -> Vec<OpId> {
     let is_plain = |op: &OpId| matches!(function.body.ops[*op].kind, Op::Mma { .. });
     function.body.walk(function.region).into_iter().filter(is_plain).collect()
 }
 
-/// The scaled MMAs of a function in program order.
+/// The MMAs with scales of a function, in program order.
 pub(crate) fn scaled_mmas(function: &Function) -> Vec<OpId> {
     let is_scaled = |op: &OpId| matches!(function.body.ops[*op].kind, Op::MmaScaled { .. });
     function.body.walk(function.region).into_iter().filter(is_scaled).collect()
@@ -188,13 +191,13 @@ impl<'a> Uses<'a> {
         Uses { function, users }
     }
 
-    /// The users of a value, once for each use.
+    /// The ops that use a value, once for each use.
     pub(crate) fn users(&self, value: Value) -> &[OpId] {
         &self.users[value.0 as usize]
     }
 
-    /// The first users of a value that are not permutes, reshapes or elementwise ops, for example MMAs. The search ends after
-    /// `MAX_BETWEEN` ops, and then returns the op at which it ends.
+    /// The ops that use a value directly or through permutes, reshapes and elementwise ops, without these intermediate ops. On a
+    /// path of more than `MAX_BETWEEN` intermediate ops, the result contains the op at which the search ends.
     pub(crate) fn end_users(&self, value: Value) -> Vec<OpId> {
         // Breadth first, so that the shortest path to an op counts.
         let (mut end_users, mut seen, mut work) = (Vec::new(), BTreeSet::new(), VecDeque::from([(value, 0)]));

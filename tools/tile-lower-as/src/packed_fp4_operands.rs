@@ -1,6 +1,8 @@
-//! Purpose: let scaled MMAs read 4-bit floats packed as in memory (two along K in a byte), so that TMA can copy the operands.
-//! Requires: operands that are unpacked from bytes by a reinterpret; types and extents with an atom for bytes.
-//! Establishes: the MMA takes the bytes; ops that unpacked the bytes are removed unless other ops use their results.
+//! Purpose: let scaled MMAs read 4-bit floats packed as in memory (two elements along K in a byte), so that TMA can copy the
+//! operands.
+//! Requires: `.aa`. The pass changes scaled MMAs whose operands a `reinterpret` unpacks from bytes, if an atom takes packed
+//! operands.
+//! Establishes: the MMA takes the bytes. Ops that unpacked the bytes are removed unless other ops use their results.
 //! Preserves: values; `legalize` unpacks the operands again if the MMA finally uses no such atom.
 //! See also: PTX `tcgen05.mma.kind::mxf4`; CUTLASS `float_e2m1_t` operands.
 
@@ -18,7 +20,7 @@ use tileas::tensor_memory::scaled_tensor_atom;
 /// The element type of packed operands: a byte with two 4-bit floats.
 const BYTE: Elem = Elem::Scalar(Scalar::I8);
 
-/// The bytes from which an operand is unpacked by a reshape and permutes.
+/// The packed form of an operand: bytes, and the reshape and permutes that bring the bytes into the operand's dimension order.
 struct PackedOperand {
     /// The tile of bytes, each with two FP4 elements.
     bytes: Value,
@@ -28,6 +30,7 @@ struct PackedOperand {
     orders: Vec<Vec<u32>>,
 }
 
+/// Returns the function in which scaled MMAs take packed operands where possible.
 pub(crate) fn run(function: &Function, target: Target) -> Function {
     let mut function = function.clone();
     let mut old_operands = Vec::new();
@@ -44,7 +47,8 @@ pub(crate) fn run(function: &Function, target: Target) -> Function {
     function
 }
 
-/// The packed forms of both operands of a scaled MMA, if an atom of the target takes packed operands.
+/// The packed forms of both operands of a scaled MMA. `None` for other ops, for operands that are not unpacked from bytes, or if no
+/// atom of the target takes the packed operands.
 fn packed_operands(function: &Function, op: OpId, target: Target) -> Option<[PackedOperand; 2]> {
     let Op::MmaScaled { lhs, rhs, lhs_scale, .. } = function.body.ops[op].kind else { return None };
     let tile = |value: Value| function.body.ty(value).tile();
@@ -56,17 +60,17 @@ fn packed_operands(function: &Function, op: OpId, target: Target) -> Option<[Pac
     if in_tensor_memory.is_none() {
         scaled_atom(target, Scalar::I8, scale.carrier(), block, [m, n, k_bytes])?;
     }
-    Some([unpacked_from(function, lhs, 1)?, unpacked_from(function, rhs, 0)?])
+    Some([packed_form(function, lhs, 1)?, packed_form(function, rhs, 0)?])
 }
 
-/// The bytes from which an operand is unpacked, if each byte holds two adjacent elements along `depth`, one of its two dimensions.
-fn unpacked_from(function: &Function, operand: Value, depth: usize) -> Option<PackedOperand> {
+/// The packed form of an operand whose K dimension is `k_dim`. `None` unless each byte holds two adjacent elements along K.
+fn packed_form(function: &Function, operand: Value, k_dim: usize) -> Option<PackedOperand> {
     let body = &function.body;
     let core = |value: Value| match &body.ops[body.defining_op(value)?].kind {
         Op::Core(core) => Some(core),
         _ => None,
     };
-    let (mut value, mut orders, mut dim) = (operand, Vec::new(), depth);
+    let (mut value, mut orders, mut dim) = (operand, Vec::new(), k_dim);
     while let Core::Permute { x, order } = core(value)? {
         orders.push(order.to_vec());
         (value, dim) = (*x, order[dim] as usize);
@@ -83,8 +87,8 @@ fn unpacked_from(function: &Function, operand: Value, depth: usize) -> Option<Pa
     (is_from_bytes && pairs_along_k).then_some(PackedOperand { bytes: *x, shape, orders })
 }
 
-/// Replaces the operands of an MMA by their bytes. Appends the reshapes and permutes of the bytes to the block. Returns the old
-/// operands.
+/// Replaces the operands of an MMA by their packed forms. Appends the reshapes and permutes of the bytes to the block. Returns the
+/// old operands.
 fn replace_operands(function: &mut Function, block: Block, mma: OpId, operands: [PackedOperand; 2]) -> [Value; 2] {
     let body = &mut function.body;
     let loc = body.ops[mma].loc;
@@ -103,7 +107,7 @@ fn replace_operands(function: &mut Function, block: Block, mma: OpId, operands: 
     [std::mem::replace(lhs, left), std::mem::replace(rhs, right)]
 }
 
-/// Removes the ops that define these values if they are unused, and the rearranging ops that then become unused.
+/// Removes each permute, reshape and `reinterpret` that computes one of `values` and is unused, directly or after such a removal.
 fn remove_unused(function: &mut Function, values: Vec<Value>) {
     let body = &mut function.body;
     let mut uses = vec![0u32; body.values.len()];

@@ -1,4 +1,4 @@
-//! Remarks for the pass log: vector widths, atoms, copies, and the reasons for missed optimisations.
+//! Writes remarks to the pass log: vector widths, atoms, asynchronous copies, and the reasons for missed optimisations.
 
 use crate::access_layouts::Accesses;
 use crate::async_copies::Copies;
@@ -31,7 +31,7 @@ pub(crate) fn log_accesses_and_mmas(function: &Function, accesses: &Accesses, mm
     }
 }
 
-/// Reports a function with too many ops for the planner.
+/// Reports that the planner skipped a function, because the function has more than `max_ops` ops.
 pub(crate) fn log_unplanned(function: &Function, max_ops: usize, envelope: &mut Envelope) {
     envelope.log.push(LogEntry {
         pass: "plan".into(),
@@ -44,7 +44,7 @@ pub(crate) fn log_unplanned(function: &Function, max_ops: usize, envelope: &mut 
     });
 }
 
-/// Reports an occupancy hint that was lowered to fit accumulators into tensor memory.
+/// Reports an occupancy that was chosen lower than the author's hint, so that accumulators fit tensor memory. Both are CTAs per SM.
 pub(crate) fn log_occupancy(function: &Function, hinted_occupancy: Option<u32>, chosen: Option<u32>, envelope: &mut Envelope) {
     let (Some(hinted_occupancy), Some(chosen)) = (hinted_occupancy, chosen) else { return };
     if chosen < hinted_occupancy {
@@ -62,7 +62,7 @@ pub(crate) fn log_occupancy(function: &Function, hinted_occupancy: Option<u32>, 
     }
 }
 
-/// Reports MMAs whose scales are multiplied into their operands, and why.
+/// Reports each scaled MMA whose scales are multiplied into its operands, with the reason why no instruction applies the scales.
 pub(crate) fn log_unscaled<'a>(
     function: &Function,
     unscaled_mmas: impl Iterator<Item = (&'a OpId, &'a &'static str)>,
@@ -81,7 +81,8 @@ pub(crate) fn log_unscaled<'a>(
     }
 }
 
-/// Reports that MMA chains run in two M subtiles, or why they do not although their accumulators exceed registers or TMEM.
+/// Reports that a function runs its MMA chains in two M subtiles. With `why_not`, reports the reason why it does not, although its
+/// accumulators and operands exceed registers or TMEM.
 pub(crate) fn log_split_m(function: &Function, why_not: Option<&str>, envelope: &mut Envelope) {
     let (outcome, message) = match why_not {
         None => (
@@ -104,7 +105,7 @@ pub(crate) fn log_split_m(function: &Function, why_not: Option<&str>, envelope: 
     });
 }
 
-/// Reports that one warp role computes two components because shared memory is too small.
+/// Reports that one warp role computes both independent components of MMAs, because shared memory is too small for two roles.
 pub(crate) fn log_single_role(function: &Function, envelope: &mut Envelope) {
     envelope.log.push(LogEntry {
         pass: "convert".into(),
@@ -117,7 +118,8 @@ pub(crate) fn log_single_role(function: &Function, envelope: &mut Envelope) {
     });
 }
 
-/// Reports the loads that become asynchronous copies and the stores that TMA executes, and the reasons against the other ones.
+/// Reports the loads that become asynchronous copies and the stores that TMA executes. For the other candidates, reports the
+/// reasons why threads execute them.
 pub(crate) fn log_copies(function: &Function, copies: &Copies, stores: &TmaStores, envelope: &mut Envelope) {
     let entry = |op: base::ir::Op, outcome, message| LogEntry {
         pass: "copies".into(),

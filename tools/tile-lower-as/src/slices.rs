@@ -1,5 +1,5 @@
-//! Slices with constant indices. If register bits select the slice, the slice is a subset of its tile's registers and needs no data
-//! movement.
+//! Computes the layouts of slices at constant indices. If register bits of the layout select the slice, the slice is a subset of
+//! the tile's registers and needs no data movement.
 
 use base::Value;
 use core_dialect::core_ops::Core;
@@ -8,7 +8,7 @@ use tileaa::{Function, Op};
 use tileas::Layout;
 use tileas::layout::Strides;
 
-/// Whether the indices of a slice are constants within the tile.
+/// Whether the indices of a slice are constants within the tile. `whole` is the shape of the tile, and `slice` that of the slice.
 pub(crate) fn has_constant_indices(function: &Function, indices: &[Value], whole: &[u32], slice: &[u32]) -> bool {
     let constant = |value: Value| match function.body.defining_op(value).map(|op| &function.body.ops[op].kind) {
         Some(Op::Core(Core::Constant { value: Dense::Splat(bits) })) => Some(*bits),
@@ -19,8 +19,8 @@ pub(crate) fn has_constant_indices(function: &Function, indices: &[Value], whole
     indices.iter().enumerate().all(is_within_tile)
 }
 
-/// The layout of a slice, given the layout of its tile. `None` unless register bits alone select the slice, so that each thread
-/// holds its part of every slice.
+/// The layout of a slice of a tile that has `layout`. `None` unless register bits alone select the slice, so that each thread holds
+/// elements of every slice.
 pub(crate) fn layout_of_slice(layout: &Layout, whole: &[u32], slice: &[u32]) -> Option<Layout> {
     let (outer, inner) = (Strides::for_shape(whole), Strides::for_shape(slice));
     let selecting_bits = slice_selecting_bits(whole, slice);
@@ -35,7 +35,7 @@ pub(crate) fn layout_of_slice(layout: &Layout, whole: &[u32], slice: &[u32]) -> 
     }))
 }
 
-/// The layout of a tile whose slices all have this layout.
+/// The layout of a tile of shape `whole` whose slices of shape `slice` all have the layout `layout`.
 pub(crate) fn layout_of_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> Layout {
     let (outer, inner) = (Strides::for_shape(whole), Strides::for_shape(slice));
     let mut whole_layout = layout.map(|basis| (0..whole.len()).map(|dim| inner.coordinate(basis, dim) << outer.shift[dim]).sum());
@@ -44,7 +44,7 @@ pub(crate) fn layout_of_whole(layout: &Layout, whole: &[u32], slice: &[u32]) -> 
     whole_layout
 }
 
-/// The bits of the linear element index that select the slice.
+/// The mask of those bits of the tile's linear element index that select the slice.
 fn slice_selecting_bits(whole: &[u32], slice: &[u32]) -> u32 {
     let (outer, inner) = (Strides::for_shape(whole), Strides::for_shape(slice));
     (0..whole.len()).map(|dim| outer.mask(dim) & !(((1 << inner.bits[dim]) - 1) << outer.shift[dim])).sum()
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slice_layout_is_recovered_from_its_tile_layout() {
+    fn layout_of_slice_inverts_layout_of_whole() {
         let slice = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7], 2, 2);
         let whole = layout_of_whole(&slice, &[32, 64], &[16, 16]);
         whole.covers(11).unwrap();
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_lanes_select_have_no_register_layout() {
+    fn layout_of_slice_is_none_if_lanes_select_the_slice() {
         let whole = Layout::blocked(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], 2, 2);
         assert_eq!(layout_of_slice(&whole, &[32, 32], &[32, 16]), None);
     }

@@ -1,4 +1,5 @@
-//! Checks that a converted function fits shared memory with one stage per buffer, the least that `tile-sched` can allocate.
+//! Checks that a converted function fits shared memory with one stage for each buffer, the least that `tile-sched` can allocate. If
+//! not, selects the copy or MMA selection that the lowering must revise.
 
 use base::ir::Operation;
 use base::{Op as OpId, Target};
@@ -9,7 +10,7 @@ use tileas::{Buffer, Function, MmaAtom, MmaOperand, Op, budget};
 /// Bytes reserved for the mbarriers of TMA pipelines, if the function has tensor maps.
 const MBARRIER_BYTES: u32 = 1024;
 
-/// The `.aa` op from which each buffer of a converted function originates.
+/// For buffers of a converted function, the `.aa` op from which the buffer originates. Layout conversions have no entry.
 #[derive(Default)]
 pub(crate) struct BufferOrigins {
     /// The loads that copies replace, by the buffer that they fill.
@@ -26,8 +27,9 @@ pub(crate) enum SmemOverflow {
     Mma(OpId),
 }
 
-/// If shared memory overflows, returns the largest copy that is live at the point of the highest demand. Without live copies there,
-/// returns the MMA that reads the largest buffer, because `mma.sync` would read this operand from registers.
+/// If a function exceeds shared memory, returns the choice to revise; otherwise `None`. The choice is the copy with the largest
+/// buffer that is live at the op with the most live bytes. Without any copy, it is the MMA that reads the largest such buffer,
+/// because `mma.sync` would read this operand from registers.
 pub(crate) fn smem_overflow(function: &Function, buffer_origins: &BufferOrigins, target: Target) -> Option<SmemOverflow> {
     let buffers = &function.attrs.buffers;
     let bytes = |buffer: Buffer| buffers[buffer].bytes();
@@ -46,7 +48,7 @@ pub(crate) fn smem_overflow(function: &Function, buffer_origins: &BufferOrigins,
         liveness.iter().filter(move |(_, live_range)| (live_range.first..=live_range.last).contains(&at)).map(|(buffer, _)| buffer)
     };
     let live_bytes = |at: &usize| live_buffers(*at).map(bytes).fold(0, u32::saturating_add);
-    // Demand grows only where a live range starts.
+    // The number of live bytes grows only where a live range starts.
     let range_starts =
         liveness.values().filter(|live_range| **live_range != LiveRange::NEVER_LIVE).map(|live_range| live_range.first);
     let fullest_position = range_starts.max_by_key(live_bytes)?;
@@ -60,8 +62,8 @@ pub(crate) fn smem_overflow(function: &Function, buffer_origins: &BufferOrigins,
     largest(&buffer_origins.copies).map(SmemOverflow::Copy).or_else(|| largest(&buffer_origins.mmas).map(SmemOverflow::Mma))
 }
 
-/// The buffers that threads store to inside a loop and `tcgen05.mma` reads. An MMA may still read its operand when the threads that
-/// stored it have left the loop. Therefore `tile-sched` lets no other buffer share that memory.
+/// The buffers that threads fill in a loop and `tcgen05.mma` reads. An MMA may still read its operand after the threads that stored
+/// the operand have left the loop. Therefore `tile-sched` lets no other buffer share this memory.
 fn stored_mma_operands(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let inner = body.blocks[function.entry()].ops.iter().flat_map(|op| body.ops[*op].kind.regions());

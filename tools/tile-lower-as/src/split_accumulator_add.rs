@@ -1,7 +1,7 @@
 //! Purpose: turn `mma(a, b, c)` with a computed `c` into `mma(a, b, 0) + c`, because only MMAs may write a TMEM accumulator.
-//! Requires: `.aa`; MMAs that no accumulator chain contains.
+//! Requires: `.aa`, and the set of MMAs to rewrite.
 //! Establishes: each of these MMAs starts at zero; threads add `c` after `tcgen05.ld`.
-//! Preserves: op ids. Float results may differ in rounding, because `c` is added last.
+//! Preserves: op ids. Float results may differ in rounding, because the addition of `c` comes last.
 //! See also: CUTLASS `LinearCombination`, which adds `beta * C` in the epilogue.
 
 use base::Loc;
@@ -12,7 +12,7 @@ use numerics::arith::{Binary, Overflow, Rounding};
 use std::collections::BTreeSet;
 use tileaa::{Function, Op, Type};
 
-/// Rewrites the MMAs in `mmas`.
+/// Returns the function in which each MMA of `mmas` starts at zero and an addition adds its old accumulator to its result.
 pub(crate) fn run(function: &Function, mmas: &BTreeSet<OpId>) -> Function {
     let mut function = function.clone();
     for block in function.body.blocks.ids().collect::<Vec<_>>() {
@@ -30,8 +30,8 @@ pub(crate) fn run(function: &Function, mmas: &BTreeSet<OpId>) -> Function {
 /// result.
 fn detach_accumulator(function: &mut Function, op: OpId) -> Option<[OpId; 2]> {
     let body = &mut function.body;
-    let (loc, accumulators): (Loc, _) = (body.ops[op].loc, body.result(op));
-    let ty = body.ty(accumulators).clone();
+    let (loc, mma_result): (Loc, _) = (body.ops[op].loc, body.result(op));
+    let ty = body.ty(mma_result).clone();
     let Type::Tile { elem: Elem::Scalar(elem), .. } = &ty else { return None };
     let kind = match elem.is_float() {
         true => Binary::AddF { rounding: Rounding::NearestEven, ftz: false },
@@ -41,11 +41,11 @@ fn detach_accumulator(function: &mut Function, op: OpId) -> Option<[OpId; 2]> {
     let zero_accumulator = body.result(zero_op);
     let (Op::Mma { acc, .. } | Op::MmaScaled { acc, .. }) = &mut body.ops[op].kind else { return None };
     let old_accumulator = std::mem::replace(acc, zero_accumulator);
-    let added = body.new_op(Op::Core(Core::Binary { kind, lhs: old_accumulator, rhs: zero_accumulator }), [ty], loc);
-    let accumulated = body.result(added);
-    body.replace_uses(accumulators, accumulated);
-    if let Op::Core(Core::Binary { rhs, .. }) = &mut body.ops[added].kind {
-        *rhs = accumulators;
+    let addition = body.new_op(Op::Core(Core::Binary { kind, lhs: old_accumulator, rhs: zero_accumulator }), [ty], loc);
+    let sum = body.result(addition);
+    body.replace_uses(mma_result, sum);
+    if let Op::Core(Core::Binary { rhs, .. }) = &mut body.ops[addition].kind {
+        *rhs = mma_result;
     }
-    Some([zero_op, added])
+    Some([zero_op, addition])
 }

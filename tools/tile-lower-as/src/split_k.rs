@@ -1,7 +1,8 @@
-//! Purpose: split an MMA along K if an operand takes too much of the shared memory that it passes through.
+//! Purpose: split an MMA along K if an operand takes more than a third of shared memory.
 //! Requires: `.aa`.
-//! Establishes: each K part of such an operand is its own load. Parts are loaded one MMA ahead, so two parts are in shared memory
-//! at a time. TMA parts are loaded right before their MMA, so that these parts can share one multi-stage buffer.
+//! Establishes: each K part of such an operand is its own load. Each part is loaded before the MMA of the preceding part, so two
+//! parts are in shared memory at a time. If TMA may copy the parts, each part is loaded right before its own MMA instead, so that
+//! the parts can share one multi-stage buffer.
 //! Preserves: the order of additions into the accumulator.
 //! See also: a smaller `BLOCK_K` in Triton; `K_BLOCK_MAX` in CUTLASS main loops.
 
@@ -22,11 +23,12 @@ use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
 use tileas::{budget, tma_tiles};
 
-/// A part of an operand takes at most `1 / SHARES` of shared memory. Reason: two parts are live at a time besides other buffers.
+/// A K part of an operand takes at most `1 / SHARES` of shared memory. Reason: two parts are live at a time besides other buffers.
 const SHARES: u32 = 3;
-/// The minimum extent of a part along K, in bits (elements times bits per element): one K step of any atom.
+/// The minimum extent of a part along K, in bits (elements times bits per element). 256 bits are the K extent of the largest atoms.
 const MIN_PART_BITS: u32 = 256;
 
+/// Returns the function with its MMAs split along K where an operand is too large for shared memory.
 pub(crate) fn run(function: &Function, target: Target, tma_copies: TmaChoice) -> Function {
     split_mmas_along_k(function, target, tma_copies).function
 }
@@ -38,7 +40,7 @@ pub(crate) struct SplitFunction {
     pub(crate) parts_per_mma: Vec<u32>,
 }
 
-/// Splits the MMAs of a function along K. Does not change the function that the caller passes.
+/// Splits those MMAs of a function along K whose operands are too large for shared memory. Does not change `function`.
 pub(crate) fn split_mmas_along_k(function: &Function, target: Target, tma_copies: TmaChoice) -> SplitFunction {
     let reads_in_place = [Feature::Wgmma, Feature::TensorMemory].into_iter().any(|feature| target.has(feature));
     let alternating = tma_copies != TmaChoice::Never && target.has(Feature::Tma) && reads_in_place;
@@ -70,21 +72,22 @@ struct Split {
     rhs: PartSource,
 }
 
-/// The origin of an operand's parts.
+/// The origin of the K parts of an operand.
 enum PartSource {
-    /// Slices of the full tile along this dimension. A tile that is defined outside the block of the MMA is sliced right after its
-    /// definition.
+    /// The parts are slices of the full tile along this dimension. A tile that is defined outside the block of the MMA is sliced
+    /// right after its definition.
     Whole(usize),
-    /// A load of each part, through a view with smaller tiles.
+    /// The function loads each part separately, through a view with smaller tiles.
     Loads(LoadedOperand),
 }
 
-/// An operand that ops which rearrange or convert tiles compute from a single load.
+/// An operand that is computed from a single load, only by permutes, reshapes and conversions.
 #[derive(Clone)]
 struct LoadedOperand {
     /// The load of the full tile.
     load: OpId,
-    /// The dimension of the loaded tile whose upper bits are the upper bits of K.
+    /// The dimension of the loaded tile that a split along K divides: the upper bits of its index are the upper bits of the K
+    /// index.
     dim: usize,
     /// The ops from the load to the MMA, with the split dimension of each result.
     chain: Vec<(OpId, usize)>,
@@ -92,7 +95,7 @@ struct LoadedOperand {
     max_index: Option<i64>,
 }
 
-/// Finds the MMAs to split.
+/// Decides which MMAs are split, and into how many parts.
 struct SplitPlanner<'a> {
     function: &'a Function,
     facts: Facts<'a>,
@@ -124,7 +127,7 @@ impl<'a> SplitPlanner<'a> {
         self.function.body.walk(self.function.region).into_iter().filter_map(|op| self.plan_split(op)).collect()
     }
 
-    /// Plans the split of an MMA. `None` if it needs no split or cannot be split.
+    /// Plans the split of an op along K. `None` if the op is no unscaled MMA, needs no split, or cannot be split.
     fn plan_split(&self, mma: OpId) -> Option<Split> {
         let body = &self.function.body;
         let Op::Mma { lhs, rhs, .. } = body.ops[mma].kind else { return None };
@@ -164,7 +167,8 @@ impl<'a> SplitPlanner<'a> {
         Some(Split { mma, block, parts, lhs, rhs })
     }
 
-    /// The number of full-width (128-byte) TMA tiles of a load along K, if K is contiguous.
+    /// The number of full-width (128-byte) TMA tiles of a load along K. `None` if K is not contiguous in memory, or if TMA cannot
+    /// load the tile.
     fn tma_tiles_along(&self, loaded: &LoadedOperand) -> Option<u32> {
         let body = &self.function.body;
         let Op::LoadView { view, .. } = body.ops[loaded.load].kind else { return None };
@@ -175,7 +179,9 @@ impl<'a> SplitPlanner<'a> {
         is_contiguous_along_k.then(|| shape[loaded.dim].saturating_mul(elem.bytes()) / LINE)
     }
 
-    /// Follows an operand back to its load. `None` if an op on the way has another user, or if the load cannot be split.
+    /// Follows an operand of the MMA `mma` back to the operand's load. `dim` is the K dimension of the operand. `None` if a value
+    /// between the load and the MMA has another user or is defined outside `block`. Also `None` if the load cannot be split into
+    /// `parts` parts.
     fn follow_to_load(&self, operand: Value, mut dim: usize, mma: OpId, block: Block, parts: u32) -> Option<LoadedOperand> {
         let body = &self.function.body;
         let (mut value, mut chain) = (operand, Vec::new());
@@ -204,15 +210,16 @@ impl<'a> SplitPlanner<'a> {
         })
     }
 
-    /// The dimension of a reshape's operand that ends at the same bit of the linear element index as dimension `dim` of the result.
+    /// The dimension of the operand `x` of a reshape whose parts are the parts of dimension `dim` of `result`. Both dimensions end
+    /// at the same bit of the linear element index. `None` if no dimension does, or if it has fewer than `parts` elements.
     fn dim_before_reshape(&self, x: Value, result: Value, dim: usize, parts: u32) -> Option<usize> {
         let (from, to) = (Strides::for_shape(self.shape(x)), Strides::for_shape(self.shape(result)));
         let end = to.dim_bits(dim).end;
         (0..from.bits.len()).find(|&d| from.dim_bits(d).end == end && from.bits[d] >= parts.trailing_zeros())
     }
 
-    /// Whether a view with smaller tiles can replace a load's view. Its tile indices must fit the index type; 32 bits cover all of
-    /// memory.
+    /// Whether a view with smaller tiles can replace a load's view. The tile indices of the smaller tiles must fit the type of the
+    /// index. An index of 32 bits is wide enough for all of memory.
     fn can_split(&self, load: OpId, dim: usize) -> bool {
         let body = &self.function.body;
         let Op::LoadView { view, index, order, .. } = &body.ops[load].kind else { return false };
@@ -229,7 +236,7 @@ impl<'a> SplitPlanner<'a> {
         tile_slicing::max_splittable_index(&self.facts, index[dim], self.element_bits(index[dim]), parts)
     }
 
-    /// Whether no op between a load and the MMA depends on the load's token.
+    /// Whether the load can move down to the MMA: no op between the load and the MMA uses the load's token.
     fn can_move_to_mma(&self, load: OpId, mma: OpId, block: Block) -> bool {
         let body = &self.function.body;
         let token = body.ops[load].results[1];
@@ -240,30 +247,33 @@ impl<'a> SplitPlanner<'a> {
             .any(|op| uses_token(op) || body.ops[op].kind.regions().into_iter().flat_map(|r| body.walk(r)).any(uses_token))
     }
 
-    /// Bytes of an operand.
+    /// Bytes of an operand tile.
     fn bytes(&self, value: Value) -> u32 {
-        // The loaded type may be narrower; the operand's type is an upper bound.
+        // The loaded elements may be narrower than the operand's. Then the result is an upper bound for the loaded bytes.
         let (elem, shape) = self.function.body.ty(value).tile().expect("operands are tiles");
         (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bytes())
     }
+    /// Bits of an element of a tile; 32 for a value that is no tile.
     fn element_bits(&self, value: Value) -> u32 {
         self.function.body.ty(value).tile().map_or(32, |(elem, _)| elem.bits())
     }
+    /// The shape of an operand tile.
     fn shape(&self, value: Value) -> &Shape {
         self.function.body.ty(value).tile().expect("operands are tiles").1
     }
 }
 
-/// Replaces an MMA by the MMAs of its parts.
+/// Replaces an MMA by one MMA for each K part.
 struct SplitRewriter<'a> {
     split: &'a Split,
-    /// The builder of the parts.
+    /// The builder that emits the loads, slices and MMAs of the K parts.
     parts: PartBuilder<'a>,
     /// Whether the loads of the parts may be TMA copies that share one multi-stage buffer.
     alternating: bool,
 }
 
 impl SplitRewriter<'_> {
+    /// Emits the loads, slices and MMAs of all parts, and removes the MMA and the loads that they replace.
     fn run(mut self) {
         let Split { mma, block, parts, lhs, rhs } = self.split;
         let Op::Mma { lhs: a, rhs: b, acc, signed_lhs, signed_rhs, fast_acc } = self.parts.function.body.ops[*mma].kind else {
@@ -306,7 +316,8 @@ impl SplitRewriter<'_> {
         ops.retain(|op| !replaced.contains(op));
     }
 
-    /// Takes a part of a tile. A tile from outside the MMA's block is sliced after its definition, outside any loop.
+    /// Emits the slice of a tile that belongs to a K part. If the tile is defined outside the MMA's block, the slice is emitted
+    /// right after the definition. Reason: a loop around the MMA then does not repeat the slice.
     fn slice_operand(&mut self, whole: Value, dim: usize, part: u32) -> Value {
         let body = &self.parts.function.body;
         let definition = body.defining_op(whole).and_then(|op| Some((op, body.op_blocks()[op.0 as usize]?)));
@@ -322,14 +333,16 @@ impl SplitRewriter<'_> {
         slice
     }
 
-    /// For an operand whose parts are loaded: its load, and a view of the same memory whose tiles have the size of a part.
+    /// For an operand whose parts are loaded, emits a view of the same memory whose tiles have the size of a part. Returns the load
+    /// of the full tile and the new view. `None` for other operands.
     fn smaller_view(&mut self, source: &PartSource) -> Option<(OpId, Value)> {
         let PartSource::Loads(LoadedOperand { load, dim, .. }) = source else { return None };
         let Op::LoadView { view, .. } = self.parts.function.body.ops[*load].kind else { unreachable!("planned as a load") };
         Some((*load, self.parts.part_view(view, *dim)))
     }
 
-    /// Emits the load of a part and the ops that lead to the MMA. Returns the operand's part and the token.
+    /// Emits the load of a part, and the ops that compute the operand's part from the loaded part. Returns the operand's part and
+    /// the token of the load.
     fn emit_part_load(&mut self, loaded: &LoadedOperand, new_view: Value, part: u32) -> (Value, Value) {
         let node = self.parts.function.body.ops[loaded.load].clone();
         self.parts.loc = node.loc;
@@ -353,7 +366,7 @@ impl SplitRewriter<'_> {
 }
 
 impl PartSource {
-    /// The ops that the parts replace.
+    /// The ops that the loads of the parts replace. Empty if the parts are slices.
     fn replaced_ops(&self) -> Vec<OpId> {
         match self {
             PartSource::Whole(_) => Vec::new(),
@@ -369,8 +382,8 @@ mod tests {
     use super::*;
     use base::{File, Payload};
 
-    /// Splits a 16 x 2048 by 2048 x 16 MMA of f16 with this index type, for a target with 99 KiB of shared memory. Returns the
-    /// number of MMAs.
+    /// Splits an f16 MMA of 16 x 2048 and 2048 x 16 operands for a target with 99 KiB of shared memory. The loads of the operands
+    /// have tile indices of type `index`. Returns the number of MMAs after the split.
     fn mma_count_after_split(index: &str) -> usize {
         let memory = "memref<?x?xf16, strides: [?, 1], scope: 1>";
         let view = |tile: &str| format!("view<{tile}, {memory}>");
@@ -403,13 +416,13 @@ func \"k\"(%p: ptr<f16>, %n: i32, %i: {index}) () {{
     }
 
     #[test]
-    fn large_operands_are_split() {
+    fn mma_with_large_operands_is_split_along_k() {
         assert_eq!(mma_count_after_split("i32"), 4);
         assert_eq!(mma_count_after_split("i64"), 4);
     }
 
     #[test]
-    fn an_index_type_too_narrow_for_part_indices_prevents_the_split() {
+    fn mma_with_16_bit_tile_indices_is_not_split() {
         assert_eq!(mma_count_after_split("i16"), 1);
     }
 }

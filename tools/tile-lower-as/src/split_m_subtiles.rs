@@ -1,13 +1,14 @@
-//! Purpose: run chained MMAs (attention) as two M subtiles, one after the other, if both do not fit registers or tensor memory.
+//! Purpose: run chained MMAs, as in attention, as two M subtiles (halves of the rows), one after the other. This is useful if the
+//! accumulators of the full tile exceed registers or tensor memory.
 //! Requires: `.aa`; both subtiles have rows of their own in all MMAs, and no token orders an access that would be split in two.
-//! Establishes: one subtile runs all MMAs of an iteration before the other starts, so their live accumulators and operands halve.
-//! Preserves: shared operands (keys, values) are loaded once. Functions that fit as they are, or not even as subtiles, stay
-//! unchanged.
+//! Establishes: the MMAs of one subtile precede those of the other subtile, so their live accumulators and operands halve.
+//! Preserves: operands that both subtiles read (keys, values) are loaded once. Functions that fit without a split, or do not fit as
+//! subtiles, stay unchanged.
 //! See also: Triton's `DataPartition` (`WSDataPartition`); CUTLASS FMHA with two M subtiles per CTA.
 //!
-//! Without subtiles, an operand that threads store to tensor memory would overwrite the accumulator from which they compute it, and
-//! delay the next MMA. Subtiles that alternate share one allocation for accumulators and another one for operands. With `mma.sync`,
-//! subtiles would read the other operand twice and `ptxas` would interleave both subtiles, so the split would gain nothing.
+//! Without subtiles, threads would store a left operand to tensor memory over the accumulator from which they compute it, and delay
+//! the next MMA. Two subtiles share one TMEM allocation for accumulators and another allocation for operands. With `mma.sync`,
+//! subtiles would read the right operand twice and `ptxas` would interleave both subtiles, so the split would gain nothing.
 
 use crate::cluster::value_forms::{Flow, Form, Forms};
 use crate::cluster::{self, PartAssignment};
@@ -25,10 +26,11 @@ use tileas::budget;
 const LANES: u32 = tileas::tensor_memory::LANES;
 /// Bits of a TMEM cell: one column of one lane.
 const WORD: u32 = 32;
-/// Maximum warps that divide an MMA.
+/// The number of warps for which the register budget of an MMA is computed: the maximum that divides an MMA.
 const MAX_WARPS: u32 = 8;
 
-/// Whether M subtiles are profitable, or requested by `--split-m` (`split_m_option`).
+/// Whether to split a function into M subtiles. The value `on` or `off` of `--split-m` (`split_m_option`) decides; otherwise the
+/// result is whether a split is profitable.
 pub(crate) fn are_m_subtiles_desired(function: &Function, target: Target, split_m_option: Option<&str>) -> bool {
     match split_m_option {
         Some("on") => true,
@@ -38,7 +40,7 @@ pub(crate) fn are_m_subtiles_desired(function: &Function, target: Target, split_
     }
 }
 
-/// Splits the function along M, or returns why it cannot be split.
+/// Splits the function into two M subtiles. The error is the reason why it cannot be split.
 pub(crate) fn run(function: &Function, target: Target) -> Result<Function, String> {
     let flow = Flow::analyse(function);
     let forms = cluster::divided_forms(function, target, &flow, 2)?;
@@ -47,7 +49,8 @@ pub(crate) fn run(function: &Function, target: Target) -> Result<Function, Strin
     Ok(cluster::rewrite(&forms, &flow, PartAssignment::Alternating))
 }
 
-/// Whether the live accumulators of chained MMAs exceed the registers, and the live accumulators of M subtiles fit.
+/// Whether the live accumulators of chained MMAs exceed the registers of a CTA, and those of M subtiles do not. A split halves only
+/// the accumulators that no loop carries.
 fn m_subtiles_fit(function: &Function, target: Target) -> bool {
     let body = &function.body;
     let acc = |op| match body.ops[op].kind {
@@ -63,8 +66,8 @@ fn m_subtiles_fit(function: &Function, target: Target) -> bool {
     all_registers > capacity && all_registers - not_carried_registers / 2 <= capacity
 }
 
-/// Whether the accumulators of one block of ops take all registers of an SM, as a 256x256 tile does. They spill with and without M
-/// subtiles, but with subtiles `ptxas` spills only one accumulator at a time.
+/// Whether the accumulators of one block of ops take all registers of an SM, as a 256x256 tile of f32 does. Such accumulators spill
+/// with and without M subtiles, but with subtiles `ptxas` spills only one accumulator at a time.
 fn exceeds_registers(function: &Function, target: Target) -> bool {
     let body = &function.body;
     let blocks = body.op_blocks();
@@ -78,8 +81,8 @@ fn exceeds_registers(function: &Function, target: Target) -> bool {
     registers_by_block.into_values().any(|block_registers| block_registers >= target.registers)
 }
 
-/// Whether TMEM fits the accumulators of chained MMAs, but not together with the operands that threads compute from them. M
-/// subtiles must fit; they share one allocation for accumulators and one for operands.
+/// Whether TMEM fits the accumulators of chained MMAs, but not together with the left operands that threads compute from them. In
+/// addition, M subtiles must fit. The subtiles share one allocation for accumulators and one for operands.
 fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
     let body = &function.body;
     let chained = operands::chained_mmas(function);
@@ -88,11 +91,11 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
         let [rows, width] = [2, 1].map(|back| shape[shape.len().saturating_sub(back)]);
         rows.div_ceil(LANES).saturating_mul(width).saturating_mul(elem.bits()) / WORD
     };
-    let has_rows = |op: &OpId| match body.ops[*op].kind {
+    let has_rows_for_two = |op: &OpId| match body.ops[*op].kind {
         Op::Mma { acc, .. } => body.ty(acc).tile().is_some_and(|(_, shape)| shape.len() == 2 && shape[0] >= 2 * LANES),
         _ => false,
     };
-    let accumulators = |op: OpId| match body.ops[op].kind {
+    let accumulator_columns = |op: OpId| match body.ops[op].kind {
         Op::Mma { acc, .. } => columns(acc),
         _ => 0,
     };
@@ -100,28 +103,30 @@ fn m_subtiles_fit_tmem(function: &Function, target: Target) -> bool {
         Op::Mma { acc, .. } if starts_at_constant(function, acc) => columns(acc),
         _ => 0,
     };
-    let computed = |op: OpId| match body.ops[op].kind {
+    let computed_operand_columns = |op: OpId| match body.ops[op].kind {
         Op::Mma { lhs, .. } if operands::defining_load(function, lhs).is_none() => columns(lhs),
         _ => 0,
     };
-    let live_columns = |of: &dyn Fn(OpId) -> u32| mma_selection::max_live_accumulators(function, of);
-    let (total_columns, total_not_carried) =
-        (live_columns(&|op| accumulators(op) + computed(op)), live_columns(&|op| not_carried_columns(op) + computed(op)));
+    let live_columns = |columns_of: &dyn Fn(OpId) -> u32| mma_selection::max_live_accumulators(function, columns_of);
+    let (total_columns, total_not_carried) = (
+        live_columns(&|op| accumulator_columns(op) + computed_operand_columns(op)),
+        live_columns(&|op| not_carried_columns(op) + computed_operand_columns(op)),
+    );
     let capacity = target.tmem_columns;
     !chained.is_empty()
-        && chained.iter().all(has_rows)
-        && live_columns(&accumulators) <= capacity
+        && chained.iter().all(has_rows_for_two)
+        && live_columns(&accumulator_columns) <= capacity
         && capacity < total_columns
         && total_columns - total_not_carried / 2 <= capacity
 }
 
-/// Whether an accumulator starts with a constant in each iteration, so that it is not loop-carried.
+/// Whether the accumulator operand of an MMA is a constant, so that no loop carries the accumulator.
 fn starts_at_constant(function: &Function, acc: Value) -> bool {
     let definition = function.body.defining_op(acc).map(|op| &function.body.ops[op].kind);
     matches!(definition, Some(Op::Core(Core::Constant { .. })))
 }
 
-/// Checks that the M subtiles divide the rows of every MMA.
+/// Checks that the M subtiles divide the rows of every MMA. The error names an MMA whose result both subtiles need.
 fn check_row_division(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
     let has_rows = |result: Value| {
@@ -135,7 +140,7 @@ fn check_row_division(forms: &Forms<'_>) -> Result<(), String> {
     }
 }
 
-/// Checks that no token orders an access that both subtiles would execute.
+/// Checks that no token orders ops after an access that is split into one access for each subtile. The error names such an access.
 fn check_ordered_accesses(forms: &Forms<'_>) -> Result<(), String> {
     let body = &forms.function.body;
     for op in body.walk(forms.function.region) {

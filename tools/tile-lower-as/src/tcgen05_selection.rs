@@ -1,6 +1,6 @@
-//! Purpose: select `tcgen05.mma` for MMA chains, or record why a chain of a target with tensor memory does not use it.
-//! Requires: TMEM accumulator chains; one thread can issue each MMA, with operands in shared or tensor memory.
-//! Establishes: the chains with TMEM accumulators fit the columns; only MMAs access an accumulator until `tcgen05.ld` loads it.
+//! Purpose: select `tcgen05.mma` for chains of MMAs that add to one accumulator, or record why a chain does not use `tcgen05.mma`.
+//! Requires: a target with tensor memory; the chains of [`crate::tmem_accumulator_chains`].
+//! Establishes: the accumulators, left operands and scales of the selected chains fit the TMEM columns.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `PromoteLHSToTMem` and `ttng.tmem_alloc`; CUTLASS `SM100_MMA_*` atoms.
 
@@ -24,17 +24,18 @@ use tileas::mma_sync_atoms::{Operand, sync_atom};
 use tileas::tensor_memory::{self, LaneAtom, TensorAtom, TmemSlice};
 use tileas::{BufferInfo, Layout};
 
-/// For each MMA, its `tcgen05` selection or the reason against it.
+/// For each MMA, its `tcgen05` selection or the reason why it does not use `tcgen05`.
 pub(crate) type Tcgen05Decisions = BTreeMap<OpId, Result<MmaSelection, &'static str>>;
 
 impl MmaPlanner<'_> {
-    /// Whether an asynchronous copy moves an operand to shared memory. Threads load or compute the other operands, and store them
-    /// to tensor or shared memory.
+    /// Whether an asynchronous copy fills the shared memory from which `tcgen05.mma` reads an operand. If not, threads load or
+    /// compute the operand and store it to tensor or shared memory.
     fn is_copied_to_smem(&self, value: Value) -> bool {
         operands::defining_load(self.function, value).is_some_and(|load| !self.loads_by_threads.contains(&load))
     }
 
-    /// Selects the MMAs that accumulate in tensor memory. Declines the MMAs in `refused` for the given reason.
+    /// Selects the MMA chains that accumulate in at most `columns` TMEM columns. Returns them with the decision for each MMA.
+    /// Declines the MMAs in `refused` for the reason in the map.
     pub(crate) fn select_tmem_mmas(&self, columns: u32, refused: &BTreeMap<OpId, &'static str>) -> (Vec<Chain>, Tcgen05Decisions) {
         if !self.target.has(Feature::TensorMemory) {
             return Default::default();
@@ -48,8 +49,8 @@ impl MmaPlanner<'_> {
                 Err(reason) => decisions.extend(chain.mmas.iter().map(|op| (*op, Err(reason)))),
             }
         }
-        // Earlier chains have priority. Dropping a chain changes the columns that other chains need, so dropped chains are tried
-        // again at the end.
+        // Earlier chains have priority. If a chain is dropped, other chains may need fewer or more columns. So each dropped chain
+        // is tried again at the end.
         let mut chains: Vec<Chain> = possible.iter().map(|(chain, _)| chain.clone()).collect();
         let mut dropped = Vec::new();
         while let Some(position) = self.first_exceeding_tmem(&chains, columns) {
@@ -69,7 +70,7 @@ impl MmaPlanner<'_> {
         (chains, decisions)
     }
 
-    /// The `tcgen05` selections of a chain, or the reason against them.
+    /// The `tcgen05` selections of a chain's MMAs. The error is the reason why the chain does not use `tcgen05`.
     fn plan_chain(
         &self,
         chain: &Chain,
@@ -90,8 +91,9 @@ impl MmaPlanner<'_> {
         mmas.collect()
     }
 
-    /// Whether `tcgen05` is faster than `mma.sync` for a chain without loop. Threads wait for the MMAs and the `tcgen05.ld` of such
-    /// a chain. Independent chains of a block share this wait.
+    /// Whether `tcgen05` is faster than `mma.sync` for a chain whose accumulator no loop carries. Threads wait until the MMAs and
+    /// the `tcgen05.ld` of such a chain complete. Independent chains of a block share this wait. `all` are all chains of the
+    /// function.
     fn pays_without_loop(&self, chain: &Chain, all: &[Chain]) -> bool {
         /// Cycles from the issue of an MMA to its start, plus the cycles of the `tcgen05.ld` that follows it.
         const TMEM_ROUND_TRIP: u64 = 400;
@@ -106,18 +108,18 @@ impl MmaPlanner<'_> {
             // With 64 rows, half of the TMEM lanes are idle.
             let idle_factor = if m < tensor_memory::MAX_ROWS { 2 } else { 1 };
             let mma_cycles = u64::from(batch * m * n) * u64::from(k) / u64::from(rate) * idle_factor;
-            // Each instruction reads its operands from shared memory, which dominates with few columns.
+            // Each instruction reads its operands from shared memory. With few accumulator columns, these reads limit the rate.
             let [rows, columns] = tensor_memory::instruction_extents([m, n]);
             let left_lines = if self.is_copied_to_smem(lhs) { m * n.div_ceil(columns) } else { 0 };
             let lines = u64::from(left_lines) + u64::from(columns.max(n) * m.div_ceil(rows));
             let tcgen05_cycles = mma_cycles.max(lines * u64::from(k) * u64::from(elem.bytes()) / u64::from(rates.shared));
-            // `mma.sync` takes operands into which the scales were multiplied.
+            // With `mma.sync`, the scales are multiplied into the operands, which have type bf16 then.
             let scaled = matches!(body.ops[*op].kind, Op::MmaScaled { .. });
             let mma_sync_elem = if scaled { Scalar::BF16 } else { elem.carrier() };
             let Some(atom) = sync_atom(self.target, mma_sync_elem, acc_elem.carrier(), [m, n, k]) else {
                 return (tcgen05_cycles, u64::MAX);
             };
-            // Fragments are in registers already if another MMA or another block of ops produced them.
+            // Fragments are in registers already if an MMA or an op of another block computes the operand.
             let reads_fragments = |operand: Value| {
                 let definition = body.defining_op(operands::rearranged_source(self.function, operand));
                 let in_block = definition.is_some_and(|definition| blocks[definition.0 as usize] == blocks[op.0 as usize]);
@@ -128,22 +130,23 @@ impl MmaPlanner<'_> {
         let add = |total: (u64, u64), each: (u64, u64)| (total.0.saturating_add(each.0), total.1.saturating_add(each.1));
         let (tcgen05_cycles, mma_sync_cycles) = chain.mmas.iter().map(cycles).fold((0, 0), add);
         let block = blocks[chain.mmas[0].0 as usize];
-        let needs_chain = |chain: &Chain, other: &Chain| {
+        let depends_on_chain = |chain: &Chain, other: &Chain| {
             let operands = chain.mmas.iter().flat_map(|op| self.function.body.ops[*op].kind.operands());
             operands.into_iter().any(|operand| self.depends_on(operand, other.result, block, &blocks))
         };
         let independent = all.iter().filter(|other| {
             let is_candidate = other.is_straight() && blocks[other.mmas[0].0 as usize] == block;
-            is_candidate && (*other == chain || !needs_chain(chain, other) && !needs_chain(other, chain))
+            is_candidate && (*other == chain || !depends_on_chain(chain, other) && !depends_on_chain(other, chain))
         });
         tcgen05_cycles.saturating_add(TMEM_ROUND_TRIP / independent.count().max(1) as u64) < mma_sync_cycles
     }
 
-    /// The `tcgen05` selection of an MMA, or the reason against it.
+    /// The `tcgen05` selection of an MMA whose chain ends with the accumulator `chain_result`. The error is the reason why the MMA
+    /// does not use `tcgen05`. `all` are all chains of the function.
     fn tcgen05_mma(
         &self,
         op: OpId,
-        accumulators: Value,
+        chain_result: Value,
         all: &[Chain],
         layout_groups: &LayoutGroups,
     ) -> Result<MmaSelection, &'static str> {
@@ -184,7 +187,7 @@ impl MmaPlanner<'_> {
         let rhs_place = right.ok_or("tcgen05 takes such elements along K, and nothing transposes them")?;
         let info = tensor_memory::accumulator_buffer(acc_elem, acc_shape)
             .ok_or("its accumulator does not fit the lanes of tensor memory")?;
-        let c = tmem_register_layout(layout_groups.load_shapes(accumulators), &info, self.warp_bits as usize)
+        let c = tmem_register_layout(layout_groups.load_shapes(chain_result), &info, self.warp_bits as usize)
             .ok_or("its warps do not access all lanes of tensor memory")?;
         let lhs = match self.is_copied_to_smem(lhs) {
             true => OperandSource::Memory,
@@ -203,7 +206,8 @@ impl MmaPlanner<'_> {
         Ok(MmaSelection::Tensor { atom, c, lhs, rhs: rhs_place, scales })
     }
 
-    /// Loads slices of the accumulator separately only if each slice has a layout.
+    /// Returns the chain, without its slices unless each slice has a register layout. Threads load the slices of the returned chain
+    /// separately.
     fn with_slices(&self, mut chain: Chain) -> Chain {
         if chain.slices.iter().any(|slice| slice_layout(self.function, &chain, *slice, self.warp_bits as usize).is_none()) {
             chain.slices.clear();
@@ -211,14 +215,15 @@ impl MmaPlanner<'_> {
         chain
     }
 
-    /// The first chain whose accumulator and operands do not fit the TMEM columns that earlier chains leave.
+    /// The index of the first chain whose accumulator, left operands and scales do not fit the TMEM columns that earlier chains
+    /// leave. `None` if all chains fit.
     fn first_exceeding_tmem(&self, chains: &[Chain], columns: u32) -> Option<usize> {
         let hosted = self.hosted_operands(chains);
         let (mut used_columns, mut shared_buffers) = (0, Vec::new());
         chains.iter().position(|chain| {
             let accumulators = chain_accumulator_buffer(self.function, chain).map(|info| (info, chain.is_single()));
             let left_operands = self
-                .stored_lefts(chain)
+                .stored_left_operands(chain)
                 .into_iter()
                 .map(|(_, info)| (info, true))
                 .filter(|(info, _)| !hosted.contains(&(self.component(chain), info.clone())));
@@ -238,13 +243,13 @@ impl MmaPlanner<'_> {
         })
     }
 
-    /// The index of the component that a chain belongs to.
+    /// The index of the component that contains a chain: 1 for chains of the second compute role, 0 for all other chains.
     fn component(&self, chain: &Chain) -> usize {
         usize::from(chain.mmas.first().is_some_and(|op| self.second_component.contains(op)))
     }
 
-    /// The left operands of a chain that threads store to tensor memory, with their TMEM buffers.
-    fn stored_lefts(&self, chain: &Chain) -> Vec<(OpId, BufferInfo)> {
+    /// The MMAs of a chain whose left operands threads store to tensor memory, with the TMEM buffers of these operands.
+    fn stored_left_operands(&self, chain: &Chain) -> Vec<(OpId, BufferInfo)> {
         let stored_left = |op: &OpId| {
             let [lhs, ..] = operands::mma_operands(self.function, *op);
             let (elem, shape) = self.function.body.ty(lhs).tile().expect("operands of MMAs are tiles");
@@ -253,17 +258,18 @@ impl MmaPlanner<'_> {
         chain.mmas.iter().filter_map(stored_left).collect()
     }
 
-    /// The left operands that are stored over the accumulator from which threads compute them. The store is safe because
-    /// `tcgen05.ld` has read the accumulator, and no MMA runs between the store and the operand's MMA. Each accumulator buffer
-    /// holds at most one such operand buffer.
+    /// The buffers of left operands that threads store over the accumulator from which they compute the operand, with the index of
+    /// their component. Such a buffer needs no TMEM columns of its own. The store is safe because `tcgen05.ld` has read the
+    /// accumulator, and no MMA executes between the store and the operand's MMA. Each accumulator buffer holds at most one operand
+    /// buffer.
     fn hosted_operands(&self, chains: &[Chain]) -> Vec<(usize, BufferInfo)> {
-        /// Maximum chains for this analysis, whose cost is cubic in their number.
+        /// Maximum number of chains for this analysis. Reason: its compile time is cubic in the number of chains.
         const MAX_CHAINS: usize = 32;
         if chains.len() > MAX_CHAINS {
             return Vec::new();
         }
         let blocks = self.function.body.op_blocks();
-        /// Buffers, each with its component.
+        /// Buffers, each with the index of its component.
         type Placed = Vec<(usize, BufferInfo)>;
         let (mut hosts, mut guests): (Placed, Placed) = Default::default();
         let single_chains = chains.iter().filter(|chain| chain.is_single());
@@ -274,8 +280,9 @@ impl MmaPlanner<'_> {
                 hosts.push(place)
             }
         });
-        let left_operands =
-            chains.iter().flat_map(|chain| self.stored_lefts(chain).into_iter().map(|(_, info)| (self.component(chain), info)));
+        let left_operands = chains
+            .iter()
+            .flat_map(|chain| self.stored_left_operands(chain).into_iter().map(|(_, info)| (self.component(chain), info)));
         left_operands.for_each(|place| {
             if !guests.contains(&place) {
                 guests.push(place)
@@ -300,21 +307,21 @@ impl MmaPlanner<'_> {
             return false;
         }
         let chains: Vec<&Chain> = chains.iter().filter(|chain| self.component(chain) == *component).collect();
-        let of_host =
+        let uses_host =
             |chain: &&Chain| chain.is_single() && chain_accumulator_buffer(self.function, chain).is_some_and(|info| info == *host);
-        let hosts: Vec<&Chain> = chains.iter().copied().filter(of_host).collect();
-        let mut users = chains.iter().flat_map(|chain| self.stored_lefts(chain)).filter(|(_, info)| info == guest);
-        let hosts_before = |user: OpId| {
+        let hosts: Vec<&Chain> = chains.iter().copied().filter(uses_host).collect();
+        let mut users = chains.iter().flat_map(|chain| self.stored_left_operands(chain)).filter(|(_, info)| info == guest);
+        let is_safe_for_user = |user: OpId| {
             let [lhs, ..] = operands::mma_operands(self.function, user);
             let block = blocks[user.0 as usize];
-            let mut hosts_here = hosts.iter().filter(|chain| blocks[chain.mmas[0].0 as usize] == block).peekable();
-            let is_before = |chain: &&Chain| chain.slices.is_empty() && self.depends_on(lhs, chain.result, block, blocks);
-            hosts_here.peek().is_some() && hosts_here.all(is_before)
+            let mut hosts_in_block = hosts.iter().filter(|chain| blocks[chain.mmas[0].0 as usize] == block).peekable();
+            let is_read_before = |chain: &&Chain| chain.slices.is_empty() && self.depends_on(lhs, chain.result, block, blocks);
+            hosts_in_block.peek().is_some() && hosts_in_block.all(is_read_before)
         };
-        host.columns() >= guest.columns() && users.all(|(user, _)| hosts_before(user))
+        host.columns() >= guest.columns() && users.all(|(user, _)| is_safe_for_user(user))
     }
 
-    /// Whether `value` depends on `on` through ops of their common block.
+    /// Whether `value` is `on` or is computed from `on` by ops of `block`. `blocks` is the block of each op.
     fn depends_on(&self, value: Value, on: Value, block: Option<Block>, blocks: &[Option<Block>]) -> bool {
         let body = &self.function.body;
         let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
@@ -329,19 +336,20 @@ impl MmaPlanner<'_> {
     }
 }
 
-/// The reason against `tcgen05` for a scaled MMA without an atom. Its scales are multiplied into its operands.
+/// The reason against `tcgen05` for a scaled MMA without a `tcgen05` atom. The scales of such an MMA are multiplied into its
+/// operands.
 const NOT_SCALED: &str =
     "tcgen05 needs 8-bit floats with a scale per 32, or packed 4-bit floats with a scale per 16 or 32, in 128 rows and 16 columns";
 /// The reason against `tcgen05` for a scaled MMA if no layout lets the warps store its scales.
 const NO_LANES_OF_SCALES: &str = "its warps do not store scales to all lanes of tensor memory";
 
-/// The scales of a scaled MMA.
+/// The types and TMEM buffers of the two scale tiles of a scaled MMA.
 pub(crate) struct ScaleOperands {
     /// The element type of the scales.
     elem: Scalar,
     /// Elements along K that share one scale.
     block: u32,
-    /// The TMEM buffers of the scales of A and B, if these types and shapes have one.
+    /// The TMEM buffers of the scales of A and B. `None` if tensor memory has no layout for this element type and shape.
     buffers: [Option<BufferInfo>; 2],
 }
 
@@ -357,12 +365,14 @@ impl ScaleOperands {
         Some(ScaleOperands { elem: elem.carrier(), block, buffers })
     }
 
-    /// The atom for operands of this type and extents, and for these scales.
+    /// The `tcgen05` atom for these scales and for operands with element type `operand` and extents M, N and K. `None` if the
+    /// target has no such atom.
     fn find_atom(&self, target: Target, operand: Scalar, extents: [u32; 3]) -> Option<&'static TensorAtom> {
         tensor_memory::scaled_tensor_atom(target, operand, self.elem, self.block, extents)
     }
 
-    /// The layouts in which threads store both scales, with all copies that the instruction needs.
+    /// The register layouts from which threads store the scales of A and B to tensor memory, with all copies that the instruction
+    /// needs. `None` if no layout lets every warp store its lanes.
     fn store_layouts(&self, warp_bits: usize) -> Option<Box<[Layout; 2]>> {
         let [a, b] = self.buffers.each_ref().map(|info| {
             let layout = tmem_register_layout(BY_ROWS, info.as_ref()?, warp_bits)?;
@@ -372,13 +382,13 @@ impl ScaleOperands {
     }
 }
 
-/// The TMEM buffer of a chain's accumulator.
+/// The TMEM buffer of a chain's accumulator. `None` if no TMEM buffer fits the accumulator's shape.
 pub(crate) fn chain_accumulator_buffer(function: &Function, chain: &Chain) -> Option<BufferInfo> {
     let (elem, shape) = function.body.ty(chain.result).tile()?;
     tensor_memory::accumulator_buffer(elem, shape)
 }
 
-/// The register layout in which threads load a slice of a chain's accumulator.
+/// The register layout in which threads load a slice of a chain's accumulator. `None` if no `tcgen05.ld` loads exactly this slice.
 pub(crate) fn slice_layout(function: &Function, chain: &Chain, slice: OpId, warp_bits: usize) -> Option<Layout> {
     let shape = function.body.ty(function.body.result(slice)).tile()?.1;
     let part = TmemSlice::from_extents(&chain_accumulator_buffer(function, chain)?.shape, shape, slice_start(function, slice))?;
@@ -397,21 +407,23 @@ pub(crate) fn slice_start(function: &Function, slice: OpId) -> u32 {
     *number as u32 * columns
 }
 
-/// The `tcgen05.ld` atom that reaches the full buffer, and the matching layout of a tile with one element per row.
+/// The `tcgen05.ld` atom that loads the full buffer, and the matching register layout of a tile with one element per row. `None` if
+/// no atom loads the full buffer.
 pub(crate) fn row_layout(info: &BufferInfo, warp_bits: usize) -> Option<(&'static LaneAtom, Layout)> {
     let rows = |atom: &'static LaneAtom| Some((atom, atom.full_and_row_layouts(info, warp_bits)?.1));
     BY_ROWS.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(rows)
 }
 
-/// The atom with which threads load a part of a buffer in this layout, or store it.
+/// The `tcgen05.ld` or `tcgen05.st` atom with which threads load or store `part` of a buffer in the register layout `layout`.
 pub(crate) fn lane_atom(info: &BufferInfo, part: &TmemSlice, layout: &Layout) -> Option<&'static LaneAtom> {
     ALL_SHAPES.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find(|atom| atom.fits(info, part, layout))
 }
 
-/// The reason against `tcgen05` if an operand must be a TMA copy and is not.
+/// The reason against `tcgen05` if TMA must copy an operand to shared memory and cannot.
 pub(crate) const NO_TMA: &str = "an operand is not copied by TMA";
 
-/// The `tcgen05` MMAs whose operands are not in the memory that the instruction reads, and why.
+/// The `tcgen05` MMAs with an operand that no TMA copy or store of threads moves to the memory that the instruction reads. The map
+/// contains the reason for each MMA.
 pub(crate) fn mmas_without_operands_in_place(
     function: &Function,
     mmas: &MmaSelections,
@@ -443,7 +455,7 @@ pub(crate) fn mmas_without_operands_in_place(
     mmas.tmem_mmas().filter_map(reason_for).collect()
 }
 
-/// The tiles that other ops than `tcgen05` MMAs read, possibly through permutes or reshapes.
+/// The tiles that ops other than the `tcgen05` MMAs `in_tensor_memory` read, possibly through permutes or reshapes.
 fn tiles_read_by_other_ops(function: &Function, in_tensor_memory: &BTreeSet<OpId>) -> BTreeSet<Value> {
     let body = &function.body;
     let rearranges = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(Core::Permute { .. } | Core::Reshape { .. }));
@@ -451,8 +463,8 @@ fn tiles_read_by_other_ops(function: &Function, in_tensor_memory: &BTreeSet<OpId
     others.flat_map(|op| body.ops[op].kind.operands()).map(|value| operands::rearranged_source(function, value)).collect()
 }
 
-/// The reason against an operand. If a loop loads the operand in each iteration, TMA must copy it. If threads compute the operand,
-/// or load it before the loop, they may store it.
+/// The reason why a `tcgen05` MMA cannot read an operand from shared memory. If a loop loads the operand in each iteration, TMA
+/// must copy it. If threads compute the operand, or load it before the loop, threads may store it, and the result is `None`.
 fn reason_against_operand(
     function: &Function,
     copies: &Copies,

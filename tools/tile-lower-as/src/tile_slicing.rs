@@ -1,4 +1,5 @@
-//! Builds slices of tiles along a dimension, with the views and indices that loads and stores of the slices need.
+//! Emits the ops that divide a tile along a dimension into equal parts: slices, and the views and tile indices with which the parts
+//! are loaded and stored.
 
 use base::ir::Op as OpId;
 use base::{Loc, Value};
@@ -9,8 +10,9 @@ use numerics::arith::{Binary, Overflow, Signedness};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
-/// The greatest tile index whose part indices fit the index type. `None` if the part indices of every tile fit. A tile with a
-/// greater index is outside any memory, so an index that is clamped to this maximum is still out of bounds.
+/// The greatest tile index whose part indices fit an index type of `bits` bits. `None` if the part indices of every possible value
+/// of `index` fit. A tile with a greater index is outside any memory, so an index that is clamped to this maximum is still out of
+/// bounds.
 pub(crate) fn max_splittable_index(facts: &Facts<'_>, index: Value, bits: u32, parts: u32) -> Option<i64> {
     let (low, high) = facts.range(index);
     let end = i64::MAX >> (64 - bits) >> parts.trailing_zeros();
@@ -19,6 +21,7 @@ pub(crate) fn max_splittable_index(facts: &Facts<'_>, index: Value, bits: u32, p
 
 /// Emits the ops that compute the parts of tiles.
 pub(crate) struct PartBuilder<'a> {
+    /// The function to which ops are added.
     pub(crate) function: &'a mut Function,
     /// The number of parts of each tile.
     pub(crate) count: u32,
@@ -29,7 +32,8 @@ pub(crate) struct PartBuilder<'a> {
 }
 
 impl PartBuilder<'_> {
-    /// A view of the same memory with tiles of one part, defined after the original view.
+    /// Emits a view of the same memory whose tiles are parts along `dim`, right after the definition of `view`. Returns the new
+    /// view.
     pub(crate) fn part_view(&mut self, view: Value, dim: usize) -> Value {
         let body = &mut self.function.body;
         let view_op = body.defining_op(view).expect("planned as a view with a defining op");
@@ -44,13 +48,14 @@ impl PartBuilder<'_> {
         body.result(new)
     }
 
-    /// The tile index of part `part` of the tile `index`, in the view of [`PartBuilder::part_view`].
+    /// Emits the tile index of part `part` of the tile with index `index`, for the view of [`PartBuilder::part_view`]. `max_index`
+    /// is the result of [`max_splittable_index`].
     pub(crate) fn part_index(&mut self, index: Value, max_index: Option<i64>, part: u32) -> Value {
         let first = self.first_index(index, max_index);
         self.binary_with_constant(Binary::AddI { overflow: Overflow::NoSignedWrap }, first, part.into())
     }
 
-    /// The tile index of the first part of the tile `index`, in the view of [`PartBuilder::part_view`].
+    /// Emits the tile index of the first part of the tile with index `index`, for the view of [`PartBuilder::part_view`].
     pub(crate) fn first_index(&mut self, mut index: Value, max_index: Option<i64>) -> Value {
         if let Some(max_index) = max_index {
             index = self.binary_with_constant(Binary::MinI { signedness: Signedness::Signed }, index, max_index as u64);
@@ -59,14 +64,14 @@ impl PartBuilder<'_> {
         self.binary_with_constant(Binary::MulI { overflow: Overflow::NoSignedWrap }, index, self.count.into())
     }
 
-    /// Emits a binary op whose right operand is a constant.
+    /// Emits a binary op whose right operand is the constant `number`.
     fn binary_with_constant(&mut self, kind: Binary, lhs: Value, number: u64) -> Value {
         let ty = self.function.body.ty(lhs).clone();
         let rhs = self.constant(number, &ty);
         self.append_op(Op::Core(Core::Binary { kind, lhs, rhs }), [ty])[0]
     }
 
-    /// Extracts a part of a tile.
+    /// Emits the extraction of part `part` of a tile along `dim`.
     pub(crate) fn slice_part(&mut self, whole: Value, dim: usize, part: u32) -> Value {
         let dims = self.function.body.ty(whole).tile().expect("operands are tiles").1.len();
         let index_type = Type::Tile { elem: Elem::Scalar(Scalar::I32), shape: Shape::new() };
@@ -75,14 +80,14 @@ impl PartBuilder<'_> {
         self.append_op(Op::Core(Core::Extract { x: whole, indices }), [ty])[0]
     }
 
-    /// Emits a constant of which every element is `number`.
+    /// Emits a constant of type `ty` whose elements are all `number`.
     fn constant(&mut self, number: u64, ty: &Type) -> Value {
         let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
         let value = Dense::Splat(number & (u64::MAX >> (64 - bits)));
         self.append_op(Op::Core(Core::Constant { value }), [ty.clone()])[0]
     }
 
-    /// The type of a part of a tile.
+    /// The type of a part of a tile along `dim`.
     pub(crate) fn part_type(&self, value: Value, dim: usize) -> Type {
         let (elem, shape) = self.function.body.ty(value).tile().expect("operands are tiles");
         let mut shape = shape.clone();

@@ -1,8 +1,9 @@
-//! Purpose: select the loads that TMA executes, in `for` loops and before them, or record why not.
-//! Requires: facts: an address and strides that are multiples of 16 bytes; strides that are parameters and fit the map. The address
-//! and one extent may depend on loaded scalars ([`ArrayWindow`]); other extents are parameters.
-//! Establishes: *uniform phases*: no iteration of the loop ends early or leaves the loop. An mbarrier counts the bytes of each
-//! copy, and its phase advances once per iteration. The loops and conditions around the loop forward the phase.
+//! Purpose: select the loads that TMA executes, in `for` loops and before them, or record the reason against TMA.
+//! Requires: facts that prove that the address and strides are multiples of 16 bytes. Strides are kernel parameters and fit a
+//! tensor map. The address and one extent may depend on loaded scalars ([`ArrayWindow`]); other extents are kernel parameters.
+//! Establishes: *uniform phases*: no iteration of a loop with TMA copies ends early or leaves the loop. Reason: an mbarrier counts
+//! the bytes of each copy, and the phase of the mbarrier advances once per iteration. The loops and conditions around the loop
+//! forward the phase.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `TMALowering`; CUTLASS `SM90_TMA_LOAD`; PTX `cp.async.bulk.tensor`.
 
@@ -25,23 +26,23 @@ use tileas::{tma_tiles, wgmma_atoms};
 
 /// The alignment of a tensor map's address and strides in bytes.
 const MAP_ALIGNMENT: u64 = 16;
-/// The exclusive limit of a tensor map's strides in bytes.
-const MAX_STRIDE: i64 = 1 << 36;
-/// Minimum bytes of a TMA copy outside loops.
+/// Minimum bytes of a TMA copy before loops. Threads load smaller tiles faster through registers.
 const MIN_BYTES_OUTSIDE_LOOPS: u32 = 8 << 10;
 /// The largest extent of a tensor map. Reason: TMA coordinates are signed 32-bit integers.
 const MAX_EXTENT: i64 = i32::MAX as i64;
 
 impl CopyPlanner<'_> {
-    /// The TMA copy that replaces a load of a view in the body of a `for`.
+    /// Plans the TMA copy that replaces a load through a view in the body of the `for` `for_op`. The error is the reason against
+    /// TMA.
     pub(crate) fn tma_load_in_loop(&self, load: OpId, for_op: OpId) -> Result<Copy, &'static str> {
-        let check_phases =
+        let check_index =
             |index: &[Value]| self.check_uniform_phases(for_op).and_then(|()| self.check_index_in_loop(index, for_op));
-        self.copy_by_tma(load, Some(self.loop_block(for_op)), check_phases)
+        self.copy_by_tma(load, Some(self.loop_block(for_op)), check_index)
     }
 
-    /// The TMA copy that replaces a load in the function's entry block. MMAs in loops read its tile in place. The copy overlaps the
-    /// copies for the first iterations of these loops.
+    /// Plans the TMA copy that replaces a load in the function's entry block, whose tile MMAs in loops read from shared memory.
+    /// This copy is in flight together with the copies for the first iterations of these loops. The error is the reason against
+    /// TMA.
     pub(crate) fn tma_load_before_loops(&self, load: OpId) -> Result<Copy, &'static str> {
         let copy = self.copy_by_tma(load, None, |index| self.check_index_at_entry(index))?;
         if self.tma_copies == TmaChoice::WherePays && copy.buffer.bytes() < MIN_BYTES_OUTSIDE_LOOPS {
@@ -57,8 +58,8 @@ impl CopyPlanner<'_> {
         }
     }
 
-    /// Checks that no op between a load and its last reader writes memory or returns. Reason: such an op could execute before the
-    /// TMA copy has finished.
+    /// Checks that no op between a load in the entry block and the last of its `readers` writes memory or returns. Reason: such an
+    /// op could execute before the TMA copy has finished.
     fn check_unchanged_until_read(&self, load: OpId, readers: &[OpId]) -> Result<(), &'static str> {
         let body = &self.function.body;
         let with_inner = |op: OpId| self.nested_ops(op).into_iter().chain([op]).collect::<Vec<_>>();
@@ -75,7 +76,8 @@ impl CopyPlanner<'_> {
         Ok(())
     }
 
-    /// Checks that indices depend only on kernel arguments, tile block indices, and scalars that are loaded at such indices.
+    /// Checks that the indices of a load before loops depend only on kernel arguments, tile block indices, and scalars that are
+    /// loaded at such indices.
     fn check_index_at_entry(&self, indices: &[Value]) -> Result<(), &'static str> {
         let body = &self.function.body;
         operand_trees::visit_operand_trees(self.function, indices.iter().copied(), |value, op| match op {
@@ -87,12 +89,13 @@ impl CopyPlanner<'_> {
         })
     }
 
-    /// The TMA copy of a load whose readers are in a block, or in any block. `check_phases` checks *uniform phases*.
+    /// Plans the TMA copy of a load whose readers are in `block`, or without `block` anywhere. `check_index` checks the indices and
+    /// the view of the load. In a loop, it also checks *uniform phases*. The error is the reason against TMA.
     fn copy_by_tma(
         &self,
         load: OpId,
         block: Option<Block>,
-        check_phases: impl FnOnce(&[Value]) -> Result<(), &'static str>,
+        check_index: impl FnOnce(&[Value]) -> Result<(), &'static str>,
     ) -> Result<Copy, &'static str> {
         let body = &self.function.body;
         let Op::LoadView { view, index, token, order, hints, .. } = &body.ops[load].kind else {
@@ -114,8 +117,8 @@ impl CopyPlanner<'_> {
         if token.is_some_and(|token| !self.orders_after_loads_only(token)) {
             return Err("it is ordered after what this kernel writes");
         }
-        // The address and extents of a window may depend on loaded scalars, too.
-        check_phases(&[&index[..], &[*view]].concat())?;
+        // The view is checked like the indices, because the address and extents of an `ArrayWindow` may depend on loaded scalars.
+        check_index(&[&index[..], &[*view]].concat())?;
         let (map, window) = tma_tiles::tensor_map(body, self.function.params(), *view)?;
         self.check_map_limits(ty, *view, window)?;
         let mut buffer = tma_tiles::tma_buffer(ty, &map.extent, map.swizzle).ok_or("its TMA tiles are too small for a swizzle")?;
@@ -152,7 +155,8 @@ impl CopyPlanner<'_> {
         AccessHint::value_for(hints, self.target, |hint| hint.allow_tma).unwrap_or(true)
     }
 
-    /// Checks by facts that the address, extents and strides of a tensor map fit its fields.
+    /// Checks by facts that the address, extents and strides of the view `view` fit a tensor map. The error is the reason why they
+    /// may not.
     pub(crate) fn check_map_limits(&self, ty: &View, view: Value, window: Option<ArrayWindow>) -> Result<(), &'static str> {
         let all_facts = self.facts.get_or_init(|| Facts::derive(self.function));
         let facts = all_facts.memref(view).ok_or("no facts are known of its memory")?;
@@ -170,14 +174,14 @@ impl CopyPlanner<'_> {
             }
             let (max_stride, reason) = match Some(dim) == ragged {
                 true => (tma_windows::PERIOD, "the stride of its rows is not known to be less than 16 GiB"),
-                false => (MAX_STRIDE, "its strides are not known to fit a map"),
+                false => (tensormap::STRIDE_LIMIT as i64, "its strides are not known to fit a map"),
             };
             let (low, high) = facts.stride_ranges[dim];
             if low < 0 || high.saturating_mul(bytes as i64) >= max_stride {
                 return Err(reason);
             }
         }
-        // The difference of two loaded row numbers may be negative; the window is then empty.
+        // The ragged extent of a window is the difference of two loaded row numbers. If it is negative, the window is empty.
         let fits_map = |dim: usize, (low, high): &(i64, i64)| (*low >= 0 || Some(dim) == ragged) && *high <= MAX_EXTENT;
         if !(0..).zip(&facts.size_ranges).all(|(dim, range)| fits_map(dim, range)) {
             return Err("its extents are not known to fit a map");
@@ -185,7 +189,8 @@ impl CopyPlanner<'_> {
         Ok(())
     }
 
-    /// Checks *uniform phases*: no iteration of the loop ends early, and none leaves the loop.
+    /// Checks *uniform phases*: no iteration of the `for` ends early or leaves the loop. Also checks that the loop writes no
+    /// memory. Reason: a TMA copy may execute in an earlier iteration than the write.
     fn check_uniform_phases(&self, for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
         let (loop_ops, nesting) = (self.nested_ops(for_op), RegionNesting::analyse(body, self.function.region));
@@ -213,13 +218,14 @@ impl CopyPlanner<'_> {
         self.function.body.block_of(inner.expect("the loop is a `for`"))
     }
 
-    /// The ops in the regions of an op.
+    /// The ops in the regions of an op, at any depth.
     fn nested_ops(&self, op: OpId) -> Vec<OpId> {
         let body = &self.function.body;
         body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region)).collect()
     }
 
-    /// Checks that indices depend only on the induction variable, loop invariants, and scalars that are loaded at such indices.
+    /// Checks that the indices of an access in a `for` depend on no loop-carried value but the induction variable. Loop invariants,
+    /// and scalars that are loaded at such indices, are allowed too. The error is the reason against the copy.
     pub(crate) fn check_index_in_loop(&self, indices: &[Value], for_op: OpId) -> Result<(), &'static str> {
         let body = &self.function.body;
         let Some(region) = as_core(&body.ops[for_op].kind).and_then(Core::for_body) else { return Err("it is in no loop") };
@@ -238,8 +244,8 @@ impl CopyPlanner<'_> {
         })
     }
 
-    /// Whether an op is a weak load of one element that tokens order after loads only. The warp role that issues TMA copies can
-    /// execute such a load too.
+    /// Whether an op is a weak load of one element that tokens order after other loads only. The warp role that issues TMA copies
+    /// can execute such a load, too.
     fn is_scalar_load(&self, op: OpId) -> bool {
         let body = &self.function.body;
         let (Op::LoadView { order, token, .. } | Op::Load { order, token, .. }) = &body.ops[op].kind else { return false };
@@ -249,12 +255,12 @@ impl CopyPlanner<'_> {
             && token.is_none_or(|token| self.orders_after_loads_only(token))
     }
 
-    /// Whether a token orders its users after loads only.
+    /// Whether a token orders its users after loads only, and after no op that writes memory.
     pub(crate) fn orders_after_loads_only(&self, token: Value) -> bool {
         self.orders_after_loads_and(token, &BTreeSet::new())
     }
 
-    /// Whether a token orders its users after loads and these stores only.
+    /// Whether a token orders its users after loads and the ops `stores` only, and after no other op that writes memory.
     pub(crate) fn orders_after_loads_and(&self, token: Value, stores: &BTreeSet<OpId>) -> bool {
         let body = &self.function.body;
         let parent_op =

@@ -1,7 +1,7 @@
-//! Purpose: select the stores and reductions to views that TMA executes.
-//! Requires: assigned layouts. Accumulators pass through shared memory in any case, because a store needs another layout.
-//! Establishes: TMA stores from shared memory, and reduces full tiles into memory instead of element-wise atomics. A TMA store is
-//! complete only when the kernel ends, so only further TMA stores of the same thread are ordered after it.
+//! Purpose: select the stores and reductions through views that TMA executes.
+//! Requires: assigned layouts. Candidates are reductions, and stores of accumulators, which pass through shared memory in any case.
+//! Establishes: a plan for each TMA store from shared memory, and for each TMA reduction that replaces element-wise atomics. A TMA
+//! store is complete only when the kernel ends. So tokens may order only further TMA stores of the same thread after it.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's TMA store lowering; CUTLASS `SM90_TMA_STORE` and `SM90_TMA_REDUCE_ADD`.
 
@@ -27,10 +27,11 @@ use tileaa::ops::AccessHint;
 use tileaa::{Function, Op, Type};
 use tileas::{BufferInfo, Layout, budget, tma_tiles};
 
-/// A planned TMA store.
+/// A planned TMA store or reduction.
 #[derive(Clone)]
 pub(crate) struct TmaStore {
-    /// The register layout from which threads fill the buffer: the tile's layout, with contiguous elements of the buffer first.
+    /// The register layout from which threads fill the buffer: the tile's assigned layout, with its registers in the order in which
+    /// elements are contiguous in the buffer.
     pub(crate) layout: Layout,
     /// The buffer that the threads fill and TMA reads.
     pub(crate) buffer: BufferInfo,
@@ -38,20 +39,21 @@ pub(crate) struct TmaStore {
     pub(crate) map: Map,
 }
 
-/// Minimum bytes of a TMA store. The issuing thread waits until TMA has read the buffer, so threads store smaller tiles faster.
+/// Minimum bytes of a TMA store. Threads store smaller tiles faster, because the thread that issues a TMA store waits until TMA has
+/// read the buffer.
 const MIN_BYTES: u32 = 16 << 10;
 
-/// The TMA stores, and why threads execute the other stores that pass through shared memory.
+/// The stores and reductions that TMA executes, and the reasons why threads execute other candidates.
 #[derive(Default)]
 pub(crate) struct TmaStores {
     /// The plan of each store that TMA executes.
     stores: BTreeMap<OpId, TmaStore>,
-    /// The stores that threads execute, with the reasons against TMA.
+    /// The candidates that threads execute, with the reasons against TMA.
     pub(crate) declined: Vec<(OpId, &'static str)>,
 }
 
 impl TmaStores {
-    /// Selects the stores and reductions that TMA executes, and records the reasons against the other ones.
+    /// Selects the stores and reductions that TMA executes, and records the reasons against TMA for the other candidates.
     pub(crate) fn select(
         function: &Function,
         inputs: &CopyInputs<'_>,
@@ -68,9 +70,9 @@ impl TmaStores {
         for op in function.body.walk(function.region) {
             let Some(StoreOperands { tile, mode, .. }) = store_operands(function, op) else { continue };
             let (Some(assigned_layout), Some(access)) = (assigned_layouts.get(tile), inputs.accesses.get(op)) else { continue };
-            // Without a layout conversion, a store by threads is cheaper than TMA. Only accumulators pass through shared memory in
-            // any case, so other tiles count as tiles without a conversion. Reductions stay candidates, because without TMA they
-            // are element-wise atomics.
+            // If a store by threads needs no layout conversion through shared memory, it is cheaper than TMA. Tiles other than
+            // accumulators count as tiles without a conversion. Reductions stay candidates, because without TMA they are
+            // element-wise atomics.
             let needs_no_conversion = access.layout.renaming(assigned_layout, |element| element).is_some()
                 || !is_accumulator_tile(function, inputs.mmas, assigned_layouts, tile);
             if needs_no_conversion && mode.is_none() {
@@ -97,7 +99,7 @@ impl TmaStores {
         selected
     }
 
-    /// The plan of a store that TMA executes.
+    /// The plan of a store or reduction that TMA executes. `None` for other ops.
     pub(crate) fn get(&self, op: OpId) -> Option<&TmaStore> {
         self.stores.get(&op)
     }
@@ -107,20 +109,23 @@ impl TmaStores {
     }
 }
 
-/// The operands of a store or reduction to a view. Only a reduction has a `mode`.
+/// The operands and attributes of a store or reduction through a view.
 struct StoreOperands<'a> {
+    /// The stored tile.
     tile: Value,
+    /// The view that the op writes.
     view: Value,
-    /// The token that orders the store after earlier accesses.
+    /// The token that orders the op after earlier accesses.
     token: Option<Value>,
     /// The memory ordering and scope.
     order: Order,
+    /// The author's hints. Reductions have none.
     hints: &'a [AccessHint],
     /// The operation of a reduction; `None` for a store.
     mode: Option<AtomicMode>,
 }
 
-/// The operands of a store or reduction to a view. `None` for other ops.
+/// The operands and attributes of a store or reduction through a view. `None` for other ops.
 fn store_operands(function: &Function, op: OpId) -> Option<StoreOperands<'_>> {
     match &function.body.ops[op].kind {
         Op::StoreView { tile, view, token, order, hints, .. } => {
@@ -133,7 +138,8 @@ fn store_operands(function: &Function, op: OpId) -> Option<StoreOperands<'_>> {
     }
 }
 
-/// Whether a tile has the layout and order of an MMA's accumulator.
+/// Whether reshapes and conversions compute a tile from a slice of a TMEM accumulator, or from a tile with the layout of an MMA's
+/// accumulator.
 fn is_accumulator_tile(function: &Function, mmas: &MmaSelections, assigned_layouts: &AssignedLayouts, mut tile: Value) -> bool {
     while let Some(OperandStep { from, step_kind: StepKind::Reshaped | StepKind::Converted }) =
         operands::defining_step(function, tile)
@@ -149,8 +155,9 @@ fn is_accumulator_tile(function: &Function, mmas: &MmaSelections, assigned_layou
 }
 
 impl CopyPlanner<'_> {
-    /// Plans the TMA store of a tile in `assigned_layout`. Without TMA, threads would store the tile in layout `access`.
-    fn plan_store(&self, store: OpId, [assigned_layout, access]: [&Layout; 2]) -> Result<TmaStore, &'static str> {
+    /// Plans the TMA store of a tile in `assigned_layout`. Without TMA, threads would store the tile in `access_layout`. The error
+    /// is the reason against TMA.
+    fn plan_store(&self, store: OpId, [assigned_layout, access_layout]: [&Layout; 2]) -> Result<TmaStore, &'static str> {
         let body = &self.function.body;
         let StoreOperands { tile, view, order, hints, mode, .. } =
             store_operands(self.function, store).expect("only stores are planned");
@@ -177,7 +184,7 @@ impl CopyPlanner<'_> {
             return Err("it passes through shared memory in parts");
         }
         let inner = tma_tiles::dims_in_map_order(ty).expect("a map has an order")[0];
-        // `tcgen05.ld` yields accumulators with contiguous elements first.
+        // After `tcgen05.ld`, contiguous elements are in consecutive registers already.
         let with_contiguous_first = |dim| {
             if self.target.has(Feature::TensorMemory) {
                 assigned_layout.clone()
@@ -187,7 +194,7 @@ impl CopyPlanner<'_> {
         };
         let (layout, in_order_layout) =
             (with_contiguous_first(inner), with_contiguous_first(innermost_dim(assigned_layout, shape)));
-        let thread_layouts = [&in_order_layout, access];
+        let thread_layouts = [&in_order_layout, access_layout];
         let exchange_buffer = smem_swizzles::conversion_buffer(
             elem,
             shape,
@@ -202,8 +209,8 @@ impl CopyPlanner<'_> {
         Ok(TmaStore { layout, buffer, map })
     }
 
-    /// Checks that tokens order only stores of `tma_stores` after a store, and order the store only after loads and stores of
-    /// `tma_stores`.
+    /// Checks that tokens order a store only after loads and the stores in `tma_stores`, and that tokens order only stores in
+    /// `tma_stores` after it. The error is the reason against TMA.
     fn check_token_order(&self, store: OpId, tma_stores: &BTreeSet<OpId>, uses: &Uses<'_>) -> Result<(), &'static str> {
         let body = &self.function.body;
         let StoreOperands { token, .. } = store_operands(self.function, store).expect("only stores are planned");
@@ -215,7 +222,7 @@ impl CopyPlanner<'_> {
             return Ok(());
         }
         if !self.target.has(Feature::TensorMemory) {
-            // Without tensor memory, no warp role waits for TMA stores.
+            // On targets without tensor memory, no warp role waits for TMA stores.
             return Err("something is ordered after it");
         }
         let (mut seen, mut work) = (BTreeSet::new(), vec![result_token]);
@@ -240,16 +247,17 @@ impl CopyPlanner<'_> {
         Ok(())
     }
 
-    /// The values to which a terminator forwards an operand: arguments of the next iteration, and results.
-    fn forwarding_targets(&self, end: OpId, value: Value) -> Option<Vec<Value>> {
+    /// The values to which the terminator `terminator` forwards its operand `value`: loop arguments and results. `None` if no loop
+    /// or condition receives the operands.
+    fn forwarding_targets(&self, terminator: OpId, value: Value) -> Option<Vec<Value>> {
         let body = &self.function.body;
-        let construct = RegionNesting::analyse(body, self.function.region).construct_of_terminator(body, end)?;
-        let receivers = destinations_of_terminator(body, construct, body.ops[end].kind.core()?);
-        Some(values_at_same_positions(&body.ops[end].kind.operands(), value, &receivers))
+        let construct = RegionNesting::analyse(body, self.function.region).construct_of_terminator(body, terminator)?;
+        let receivers = destinations_of_terminator(body, construct, body.ops[terminator].kind.core()?);
+        Some(values_at_same_positions(&body.ops[terminator].kind.operands(), value, &receivers))
     }
 }
 
-/// The values of the lists `to` at the positions at which `from` contains `value`.
+/// The values in the lists `to` at every position at which `from` contains `value`.
 fn values_at_same_positions(from: &[Value], value: Value, to: &[&[Value]]) -> Vec<Value> {
     let positions = (0..from.len()).filter(|at| from[*at] == value);
     positions.flat_map(|at| to.iter().filter_map(move |values| values.get(at).copied())).collect()

@@ -1,8 +1,8 @@
 //! Purpose: find the MMAs whose accumulator can stay in tensor memory from the first MMA of a chain to the last.
-//! Requires: an accumulator that starts at zero, passes through MMAs and loops with one use each, and is loaded at the end. Between
-//! MMAs each row may be scaled, as attention does when a row maximum changes; threads do that in tensor memory.
-//! Establishes: chains, and a reason for each other MMA. Before the first MMA an i1 `zero_init` replaces the accumulator (`scale-d
-//! = 0`).
+//! Requires: `.aa`. The accumulator of a chain starts at zero. Every value of the accumulator but the last has one use, by an MMA
+//! or a loop. Between MMAs, each row may be scaled, as attention kernels do when a row maximum changes. Threads execute this
+//! scaling on tensor memory.
+//! Establishes: the chains, and for each other MMA the reason why it is in no chain.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `HoistTMEMAlloc` and `OptimizeAccumulatorInit`.
 
@@ -18,25 +18,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op};
 
-/// The MMAs that share an accumulator.
+/// The MMAs that add to one accumulator, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
     /// The MMAs, in program order.
     pub(crate) mmas: Vec<OpId>,
     /// The ops that scale rows of the accumulator between MMAs, each with the vector of factors, one per row.
     pub(crate) scales: Vec<(OpId, Value)>,
-    /// The accumulator's values: results of MMAs and scalings, and loop-carried values.
+    /// The SSA values that the accumulator has over time: results of MMAs and scalings, loop arguments and loop results.
     pub(crate) values: BTreeSet<Value>,
     /// The final value of the accumulator.
     pub(crate) result: Value,
-    /// Whether at least one MMA is known to execute.
+    /// Whether at least one MMA of the chain is known to execute. If not, a loop around all MMAs may have zero iterations.
     pub(crate) always_executes: bool,
-    /// The constant slices of the final value if it has no other uses; threads load each slice separately.
+    /// The slices at constant indices that use the final value. Empty if another op uses the final value too. Threads load each
+    /// slice separately.
     pub(crate) slices: Vec<OpId>,
 }
 
 impl Chain {
-    /// Whether the accumulator has a single value. Before its MMA and after its load, other values can use its TMEM allocation.
+    /// Whether the accumulator has a single SSA value, the result of one MMA. Before this MMA and after the load of the result, the
+    /// TMEM allocation of the accumulator can hold other values.
     pub(crate) fn is_single(&self) -> bool {
         self.values.len() == 1
     }
@@ -46,7 +48,7 @@ impl Chain {
     }
 }
 
-/// The chains of a function, and the reason for each MMA outside all chains.
+/// The chains of a function. For each MMA in no chain, also the reason.
 pub(crate) fn accumulator_chains(function: &Function) -> (Vec<Chain>, BTreeMap<OpId, &'static str>) {
     let body = &function.body;
     let order = body.walk(function.region);
@@ -78,8 +80,8 @@ pub(crate) fn accumulator_chains(function: &Function) -> (Vec<Chain>, BTreeMap<O
 /// The `for` op of each loop body.
 fn for_loops(function: &Function) -> BTreeMap<Block, OpId> {
     let body = &function.body;
-    let of_loop = |op: OpId| Some((body.block_of(body.ops[op].kind.core()?.for_body()?), op));
-    body.walk(function.region).into_iter().filter_map(of_loop).collect()
+    let body_and_for = |op: OpId| Some((body.block_of(body.ops[op].kind.core()?.for_body()?), op));
+    body.walk(function.region).into_iter().filter_map(body_and_for).collect()
 }
 
 /// A use of a value as an operand.
@@ -91,7 +93,7 @@ struct ChainUse {
     operand_index: usize,
 }
 
-/// The effect of a use on the accumulator.
+/// What an op that uses an accumulator does with it.
 enum ChainStep {
     /// An MMA adds to the accumulator.
     Adds,
@@ -99,7 +101,7 @@ enum ChainStep {
     Enters(usize),
     /// A `continue` passes the accumulator to the next iteration, as the operand with this index.
     Leaves(usize),
-    /// Rows are multiplied by these factors.
+    /// A multiplication scales each row of the accumulator by its element of this vector.
     Scales(Value),
     /// Any other use, which ends the chain.
     Other,
@@ -116,7 +118,7 @@ struct ChainFinder<'a> {
 }
 
 impl ChainFinder<'_> {
-    /// The zero operands of an op at which an accumulator chain starts.
+    /// The operands of an op at which an accumulator chain starts: zero accumulators of an MMA and zero inits of a loop.
     fn accumulator_starts(&self, op: OpId) -> Vec<ChainUse> {
         let operands = self.function.body.ops[op].kind.operands();
         let zero_operands = operands
@@ -127,20 +129,22 @@ impl ChainFinder<'_> {
         zero_operands.filter(|chain_use| matches!(self.chain_step(*chain_use), ChainStep::Adds | ChainStep::Enters(_))).collect()
     }
 
-    /// Follows a chain from its first operand. The error has the MMAs on the way, and the reason why they are no chain.
+    /// Follows the accumulator from its first use. The error contains the MMAs that the search passed, and the reason why they are
+    /// no chain.
     fn follow_chain(&self, start: ChainUse) -> Result<Chain, (Vec<OpId>, &'static str)> {
         let body = &self.function.body;
         let (mut mmas, mut scales, mut values, mut entered_loops) = (Vec::new(), Vec::new(), BTreeSet::new(), Vec::new());
-        let (mut current, mut always_executes, mut last) = (start, false, None);
-        // Scalings after the last MMA apply to the loaded value.
-        let mut scaled: Vec<(OpId, Value)> = Vec::new();
+        let (mut current, mut always_executes, mut last_value) = (start, false, None);
+        // The scalings since the last MMA or loop boundary. If no MMA follows, threads apply them to the loaded accumulator, so
+        // they are not part of the chain.
+        let mut pending_scales: Vec<(OpId, Value)> = Vec::new();
         loop {
             let step = self.chain_step(current);
             if !matches!(step, ChainStep::Scales(_) | ChainStep::Other) {
-                values.extend(scaled.iter().map(|(op, _)| body.result(*op)));
-                scales.append(&mut scaled);
+                values.extend(pending_scales.iter().map(|(op, _)| body.result(*op)));
+                scales.append(&mut pending_scales);
             }
-            let accumulators = match step {
+            let next_value = match step {
                 ChainStep::Adds => {
                     mmas.push(current.op);
                     always_executes |= entered_loops.iter().all(|(for_op, _)| self.has_iteration(*for_op));
@@ -152,27 +156,29 @@ impl ChainFinder<'_> {
                     body.blocks[body.block_of(inner)].args[carried_index + 1]
                 }
                 ChainStep::Leaves(carried_index) => match entered_loops.pop() {
-                    Some((for_op, own)) if own == carried_index && self.only_terminator(for_op) == Some(current.op) => {
+                    Some((for_op, entered_index))
+                        if entered_index == carried_index && self.only_terminator(for_op) == Some(current.op) =>
+                    {
                         body.ops[for_op].results[carried_index]
                     }
                     _ => return Err((mmas, "a loop does not carry the accumulator from iteration to iteration")),
                 },
                 ChainStep::Scales(factors) => {
-                    scaled.push((current.op, factors));
+                    pending_scales.push((current.op, factors));
                     body.result(current.op)
                 }
                 ChainStep::Other => break,
             };
-            if scaled.is_empty() {
-                values.insert(accumulators);
-                last = Some(accumulators);
+            if pending_scales.is_empty() {
+                values.insert(next_value);
+                last_value = Some(next_value);
             }
-            match self.uses[accumulators.0 as usize][..] {
+            match self.uses[next_value.0 as usize][..] {
                 [next] => current = next,
                 _ => break,
             }
         }
-        match last {
+        match last_value {
             _ if !entered_loops.is_empty() => Err((mmas, "a loop uses the accumulator for other ops than MMAs")),
             Some(result) if !mmas.is_empty() => {
                 Ok(Chain { mmas, scales, values, result, always_executes, slices: self.constant_slices(result) })
@@ -181,7 +187,7 @@ impl ChainFinder<'_> {
         }
     }
 
-    /// The constant slices of a value that has no other uses.
+    /// The slices at constant indices that use a value. Empty if another op uses the value too.
     fn constant_slices(&self, value: Value) -> Vec<OpId> {
         let body = &self.function.body;
         let shape = |value: Value| &**body.ty(value).tile().expect("slices are of tiles").1;
@@ -195,7 +201,7 @@ impl ChainFinder<'_> {
         if users.iter().all(|op| is_slice(*op)) { users } else { Vec::new() }
     }
 
-    /// The effect of a use on the accumulator.
+    /// What the op of a use does with the accumulator.
     fn chain_step(&self, ChainUse { op, operand_index }: ChainUse) -> ChainStep {
         let body = &self.function.body;
         match &body.ops[op].kind {
@@ -215,7 +221,7 @@ impl ChainFinder<'_> {
         }
     }
 
-    /// The vector with one element per row, if a tile repeats each element along its row.
+    /// The operand of the broadcast that computes a tile, if this operand has one element per row. `None` for other tiles.
     fn per_row_vector(&self, value: Value) -> Option<Value> {
         let body = &self.function.body;
         let Op::Core(Core::Broadcast { x }) = body.ops[body.defining_op(value)?].kind else { return None };
@@ -224,7 +230,7 @@ impl ChainFinder<'_> {
         (rows == own_rows && *columns == 1).then_some(x)
     }
 
-    /// The terminator of a loop body, if every iteration ends at this terminator.
+    /// The terminator of a loop body. `None` if an op inside a condition may end an iteration early.
     fn only_terminator(&self, for_op: OpId) -> Option<OpId> {
         let body = &self.function.body;
         let inner = body.ops[for_op].kind.regions()[0];
@@ -233,13 +239,13 @@ impl ChainFinder<'_> {
         let in_conditions = ops.iter().filter(|op| is_if(op)).flat_map(|op| body.ops[*op].kind.regions());
         let has_early_exit = in_conditions.flat_map(|region| body.walk(region)).any(|op| {
             let may_exit = matches!(&body.ops[op].kind, Op::Core(Core::Continue { .. } | Core::Return {}));
-            may_exit && !self.is_of_inner_loop(op)
+            may_exit && !self.terminates_for_body(op)
         });
         body.terminator(body.block_of(inner)).filter(|_| !has_early_exit)
     }
 
-    /// Whether a `continue` is the terminator of a loop body.
-    fn is_of_inner_loop(&self, op: OpId) -> bool {
+    /// Whether an op is the terminator of a `for` body. Inside a condition of a loop body, this `for` is an inner loop.
+    fn terminates_for_body(&self, op: OpId) -> bool {
         let body = &self.function.body;
         self.loops.keys().any(|block| body.terminator(*block) == Some(op))
     }
@@ -251,7 +257,8 @@ impl ChainFinder<'_> {
         is_tile && matches!(definition, Some(Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// Whether a loop is known to run at least once. Its bounds must be constants, so that later stages can prove this, too.
+    /// Whether a `for` is known to have at least one iteration. Its bounds must be constants, so that later stages can prove this,
+    /// too.
     fn has_iteration(&self, for_op: OpId) -> bool {
         let body = &self.function.body;
         let bounds = body.ops[for_op].kind.core().and_then(Core::loop_bounds);

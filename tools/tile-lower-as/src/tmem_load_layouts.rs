@@ -1,8 +1,8 @@
-//! Purpose: choose the `tcgen05.ld` and `tcgen05.st` shapes for accumulators and operands.
-//! Requires: tiles that elementwise ops combine share one layout.
-//! Establishes: tiles that are combined with a per-row vector, or reduced to one, use 32x32b, with one row per thread. Tiles that
-//! are combined only with per-column vectors use 16x256b, because with 32x32b the vector would go through shared memory to every
-//! thread.
+//! Purpose: choose the shapes of `tcgen05.ld` and `tcgen05.st` for accumulators and operands.
+//! Requires: `.aa` with TMEM accumulator chains. Tiles that elementwise ops combine form a group and share one layout.
+//! Establishes: a group that is combined with a vector of one element per row, or reduced to such a vector, uses shape 32x32b. With
+//! this shape, each thread has one row. A group that is combined only with vectors of one element per column uses 16x256b. Reason:
+//! with 32x32b, every thread would load the whole vector from shared memory.
 //! Preserves: the program; this is an analysis.
 //! See also: Triton's `getTmemCompatibleLayout` and `OptimizeTMemLayouts`; CUTLASS `SM100_TMEM_LOAD_*` atoms.
 
@@ -24,34 +24,34 @@ const BY_COLUMNS: &[&str] = &["16x256b", "16x32bx2", "32x32b"];
 /// elements are twice as wide, for example an accumulator.
 pub(crate) const ALL_SHAPES: &[&str] = &["32x32b", "16x32bx2", "16x256b", "16x128b"];
 
-/// Groups of values that share a layout, and the directions of the vectors that are combined with them.
+/// Groups of values that share a layout. For each group, also whether its tiles are combined with per-row or per-column vectors.
 pub(crate) struct LayoutGroups {
     /// The groups, as a union-find structure over value ids.
     groups: UnionFind,
-    /// The representatives of the groups that are combined with a per-row vector.
+    /// The representatives of the groups that are combined with, or reduced to, a vector of one element per row.
     by_rows: BTreeSet<usize>,
-    /// The representatives of the groups that are combined with a per-column vector.
+    /// The representatives of the groups that are combined with, or reduced to, a vector of one element per column.
     by_columns: BTreeSet<usize>,
-    /// Values computed from scalars and constants only, which threads rematerialize.
-    free: Vec<bool>,
+    /// By value id, whether the value is computed from scalars and constants only. Threads rematerialize such a value.
+    rematerializable: Vec<bool>,
 }
 
 impl LayoutGroups {
-    /// Groups the tiles of a function, and records the vectors that are combined with each group.
+    /// Groups the tiles of a function, and records whether each group is combined with per-row or per-column vectors.
     pub(crate) fn analyse(function: &Function) -> LayoutGroups {
         let body = &function.body;
         let count = body.values.len();
-        let free = vec![false; count];
-        let mut layout_groups =
-            LayoutGroups { groups: UnionFind::new(count), by_rows: BTreeSet::new(), by_columns: BTreeSet::new(), free };
+        let rematerializable = vec![false; count];
+        let groups = UnionFind::new(count);
+        let mut layout_groups = LayoutGroups { groups, by_rows: BTreeSet::new(), by_columns: BTreeSet::new(), rematerializable };
         let ops = body.walk(function.region);
         for &op in &ops {
             let node = &body.ops[op];
-            layout_groups.find_free(function, op);
+            layout_groups.record_rematerializable(function, op);
             match &node.kind {
                 Op::Core(core) if core.is_elementwise() => {
                     let is_rematerialized =
-                        |operand: &Value| layout_groups.free[operand.0 as usize] || is_broadcast(function, *operand);
+                        |operand: &Value| layout_groups.rematerializable[operand.0 as usize] || is_broadcast(function, *operand);
                     let joined_operands: Vec<Value> =
                         core.operands().into_iter().filter(|operand| !is_rematerialized(operand)).collect();
                     let mut tiles = joined_operands.into_iter().chain(node.results.iter().copied());
@@ -70,22 +70,24 @@ impl LayoutGroups {
     }
 
     /// Records whether the results of an op are computed from scalars and constants only.
-    fn find_free(&mut self, function: &Function, op: base::ir::Op) {
+    fn record_rematerializable(&mut self, function: &Function, op: base::ir::Op) {
         let node = &function.body.ops[op];
         let is_single_element =
             |value: &Value| function.body.ty(*value).tile().is_none_or(|(_, shape)| shape.iter().all(|extent| *extent == 1));
-        let free = match &node.kind {
+        let is_rematerializable = match &node.kind {
             Op::Core(Core::Constant { .. } | Core::Iota {}) => true,
-            Op::Core(core @ (Core::Broadcast { .. } | Core::Reshape { .. })) => self.is_computed_from_free(core),
-            Op::Core(core) if core.is_elementwise() => self.is_computed_from_free(core),
+            Op::Core(core @ (Core::Broadcast { .. } | Core::Reshape { .. })) => self.are_operands_rematerializable(core),
+            Op::Core(core) if core.is_elementwise() => self.are_operands_rematerializable(core),
             _ => false,
         };
-        node.results.iter().for_each(|result| self.free[result.0 as usize] = free || is_single_element(result));
+        for result in &node.results {
+            self.rematerializable[result.0 as usize] = is_rematerializable || is_single_element(result);
+        }
     }
 
-    /// Whether all operands of an op are free, so that its result is free too.
-    fn is_computed_from_free(&self, core: &Core) -> bool {
-        core.operands().iter().all(|operand| self.free[operand.0 as usize])
+    /// Whether all operands of an op are computed from scalars and constants only.
+    fn are_operands_rematerializable(&self, core: &Core) -> bool {
+        core.operands().iter().all(|operand| self.rematerializable[operand.0 as usize])
     }
 
     /// The representative of a value's group.
@@ -93,7 +95,7 @@ impl LayoutGroups {
         self.groups.find(value.0 as usize)
     }
 
-    /// Records the vectors with which an op combines a tile.
+    /// Records for a tile's group whether an op combines the tile with, or reduces it to, a per-row or per-column vector.
     fn record_vectors(&mut self, function: &Function, op: base::ir::Op) {
         let node = &function.body.ops[op];
         let rank = |value: Value| function.body.ty(value).tile().map_or(0, |(_, shape)| shape.len());
@@ -120,11 +122,12 @@ impl LayoutGroups {
         }
     }
 
-    /// The direction in which an operand broadcasts a vector from registers. `None` for other operands.
+    /// The direction in which a tile repeats a vector. `None` if the tile is no broadcast of a vector, or if threads rematerialize
+    /// the vector.
     fn broadcast_direction(&self, function: &Function, value: Value) -> Option<Repeats> {
         let body = &function.body;
         let Op::Core(Core::Broadcast { x }) = body.ops[body.defining_op(value)?].kind else { return None };
-        let shape = body.ty(x).tile().filter(|_| !self.free[x.0 as usize])?.1;
+        let shape = body.ty(x).tile().filter(|_| !self.rematerializable[x.0 as usize])?.1;
         match shape[..] {
             [.., 1, columns] if columns > 1 => Some(Repeats::Rows),
             [.., rows, 1] if rows > 1 => Some(Repeats::Columns),
@@ -133,13 +136,14 @@ impl LayoutGroups {
     }
 
     /// The shapes for `tcgen05.ld` of an accumulator, in order of preference.
-    pub(crate) fn load_shapes(&self, accumulators: Value) -> &'static [&'static str] {
-        let group = self.representative(accumulators);
+    pub(crate) fn load_shapes(&self, accumulator: Value) -> &'static [&'static str] {
+        let group = self.representative(accumulator);
         if self.by_columns.contains(&group) && !self.by_rows.contains(&group) { BY_COLUMNS } else { BY_ROWS }
     }
 
-    /// The layout for `tcgen05.st` of an operand. If the operand is computed from an accumulator, threads keep the rows that they
-    /// loaded.
+    /// The register layout from which `tcgen05.st` stores an operand to the TMEM buffer `info`. If the operand is computed from the
+    /// accumulator of one of `chains`, each thread stores the rows that it loaded, if possible. `None` if no layout gives each warp
+    /// elements of its own.
     pub(crate) fn store_layout(
         &self,
         function: &Function,
@@ -149,15 +153,15 @@ impl LayoutGroups {
         warp_bits: usize,
     ) -> Option<Layout> {
         let group = self.representative(operand);
-        let accumulators = chains.iter().map(|chain| chain.result).find(|accumulators| self.representative(*accumulators) == group);
-        let load_layout = accumulators.and_then(|accumulators| {
-            let (elem, shape) = function.body.ty(accumulators).tile()?;
-            tmem_register_layout(self.load_shapes(accumulators), &tensor_memory::accumulator_buffer(elem, shape)?, warp_bits)
+        let accumulator = chains.iter().map(|chain| chain.result).find(|accumulator| self.representative(*accumulator) == group);
+        let load_layout = accumulator.and_then(|accumulator| {
+            let (elem, shape) = function.body.ty(accumulator).tile()?;
+            tmem_register_layout(self.load_shapes(accumulator), &tensor_memory::accumulator_buffer(elem, shape)?, warp_bits)
         });
         let keeps_rows = |layout: &Layout| {
             load_layout.as_ref().is_some_and(|load_layout| (&load_layout.lane, &load_layout.warp) == (&layout.lane, &layout.warp))
         };
-        // Two warps may not store the same element. With more warps than columns, some layouts repeat elements.
+        // Two warps must not store the same element. With more warps than columns, some layouts repeat elements.
         let gives_warps_distinct_elements = |layout: &Layout| layout.warp.iter().all(|basis| *basis != 0);
         let layouts_of = |atoms: &'static [&'static str]| {
             atoms.iter().filter_map(|name| tmem_register_layout(&[name], info, warp_bits)).filter(gives_warps_distinct_elements)
@@ -174,18 +178,20 @@ enum Repeats {
     Columns,
 }
 
-/// Whether each use of a tile rematerializes it in the layout that it needs.
+/// Whether a broadcast, constant or iota defines a tile, so that each use rematerializes the tile in the layout that the use needs.
 fn is_broadcast(function: &Function, value: Value) -> bool {
     let definition = function.body.defining_op(value).map(|op| &function.body.ops[op].kind);
     matches!(definition, Some(Op::Core(Core::Broadcast { .. } | Core::Constant { .. } | Core::Iota {})))
 }
 
-/// The register layout in which threads load a TMEM buffer or store it (`tcgen05.ld`, `tcgen05.st`).
+/// The register layout in which threads load or store a full TMEM buffer with the first of the `tcgen05.ld` and `tcgen05.st` shapes
+/// `atoms` that fits. `None` if none fits.
 pub(crate) fn tmem_register_layout(atoms: &[&str], info: &BufferInfo, warp_bits: usize) -> Option<Layout> {
     tmem_part_layout(atoms, info, &TmemSlice::from_extents(&info.shape, &info.shape, 0)?, warp_bits)
 }
 
-/// The register layout in which threads load or store a part of a TMEM buffer with the first of the `atoms` that fits.
-pub(crate) fn tmem_part_layout(atoms: &[&str], info: &BufferInfo, whole: &TmemSlice, warp_bits: usize) -> Option<Layout> {
-    atoms.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(|atom| atom.layout(info, whole, warp_bits))
+/// The register layout in which threads load or store the part `part` of a TMEM buffer with the first of the shapes `atoms` that
+/// fits. `None` if none fits.
+pub(crate) fn tmem_part_layout(atoms: &[&str], info: &BufferInfo, part: &TmemSlice, warp_bits: usize) -> Option<Layout> {
+    atoms.iter().filter_map(|name| tensor_memory::lane_atom_named(name)).find_map(|atom| atom.layout(info, part, warp_bits))
 }

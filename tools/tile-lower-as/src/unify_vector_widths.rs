@@ -1,4 +1,4 @@
-//! Purpose: choose one vector width for accesses whose tiles are elementwise functions of each other.
+//! Purpose: choose one vector width for a group of accesses whose tiles elementwise ops or control flow connect.
 //! Requires: the widest legal width of each access.
 //! Establishes: accesses of a group are narrowed to one width if that costs less than a layout conversion through shared memory.
 //! Lanes of a narrowed access still cover full sectors.
@@ -14,25 +14,26 @@ use core_dialect::rules::CoreDialectOp;
 use std::collections::BTreeMap;
 use tileaa::{Function, Op};
 
-/// An access of a group, with the terms of its cost.
+/// A memory access of a group, with the terms of its estimated cost.
 struct GroupedAccess {
     /// The load or store.
     op: OpId,
     /// Log2 of the widest vector in elements.
     widest: u32,
-    /// Registers per thread of the tile.
+    /// Registers of a thread for the tile.
     registers: u32,
-    /// Instructions per access. Guarded accesses need more, to check bounds or the mask.
+    /// Estimated instructions for each vector: 1, or 4 if bounds or a mask guard the access.
     instructions: u32,
-    /// The estimated number of executions.
+    /// The estimated number of executions: a factor of 4 for each enclosing loop.
     executions: u32,
 }
 
-/// Instructions of a layout conversion besides its accesses: addresses and barriers.
+/// Estimated instructions of a layout conversion besides its shared-memory accesses, for addresses and barriers.
 const CONVERSION_OVERHEAD: u32 = 16;
 
 impl GroupedAccess {
-    /// The estimated instructions of an access at a vector width, with the layout conversion that a greater width needs.
+    /// The estimated instructions of the access if the group has vectors of `1 << width` elements. If the access is narrower, the
+    /// cost includes a layout conversion.
     fn cost(&self, width: u32) -> u32 {
         let accesses = (self.registers >> width.min(self.widest)).max(1) * self.instructions;
         let conversion = if width > self.widest { CONVERSION_OVERHEAD + self.registers + (self.registers >> width) } else { 0 };
@@ -40,7 +41,7 @@ impl GroupedAccess {
     }
 }
 
-/// Narrows the accesses of each group to the cheapest common width.
+/// Narrows the accesses of each group to the common vector width with the fewest estimated instructions.
 pub(crate) fn unify_widths(function: &Function, accesses: &mut BTreeMap<OpId, AccessPlan>, warp_bits: usize) {
     let groups = width_groups(function);
     let depths = loop_depths(function);
@@ -100,7 +101,7 @@ fn loop_depths(function: &Function) -> Vec<u32> {
     depths
 }
 
-/// Groups of values: the values of a group share a layout, unless a conversion changes the layout of one of these values.
+/// The groups of values that share a layout, unless a layout conversion is inserted between two values of a group.
 fn width_groups(function: &Function) -> UnionFind {
     let body = &function.body;
     let mut groups = UnionFind::new(body.values.len());

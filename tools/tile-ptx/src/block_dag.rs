@@ -12,7 +12,9 @@ use inkwell::types::{AnyType, AnyTypeEnum, BasicTypeEnum};
 use inkwell::values::{AsValueRef, BasicValue, CallSiteValue, FunctionValue, InstructionOpcode as Code, InstructionValue};
 use std::collections::{HashMap, HashSet};
 
-/// The estimate of reloads counts a value as spilled if more than this number of instructions lie between two uses.
+/// The estimate of reloads counts a value as spilled if more than this number of instructions lie between two uses. Source: a thread
+/// has at most 255 registers (CUDA C++ Programming Guide, compute capabilities). After so many results of 32 bits, the value stays in
+/// its register only at the cost of another value.
 const SPILL_DISTANCE: usize = 256;
 
 /// The instructions of a block and the dependences between them. The number of an instruction is its index in the original order.
@@ -20,11 +22,12 @@ pub(crate) struct BlockDag<'c> {
     pub(crate) instructions: Vec<InstructionValue<'c>>,
     /// For each instruction, the numbers of the instructions that define its operands.
     pub(crate) operands: Vec<Vec<usize>>,
-    /// Whether the instruction has no side effect and its result depends only on its operands.
+    /// For each instruction, whether it has no side effect and its result depends only on its operands.
     pub(crate) is_pure: Vec<bool>,
-    /// Number of 32-bit registers that the result occupies; zero for a pointer plus a constant (see `is_offset`).
+    /// For each instruction, the number of 32-bit registers that its result occupies; zero for a pointer plus a constant (see
+    /// `is_offset`).
     pub(crate) result_registers: Vec<u64>,
-    /// Whether another block, or a phi, uses the result.
+    /// For each instruction, whether another block or a phi uses its result.
     pub(crate) is_live_out: Vec<bool>,
 }
 
@@ -125,7 +128,7 @@ fn is_pure_instruction(instruction: InstructionValue<'_>) -> bool {
     }
 }
 
-/// The inline assembly of a call instruction.
+/// The inline assembly that a call instruction executes: its text, and whether LLVM treats it as having side effects.
 pub(crate) struct InlineAssembly {
     pub(crate) text: String,
     pub(crate) has_effects: bool,

@@ -1,4 +1,4 @@
-//! Source lines as LLVM debug metadata: for each instruction, the line of the user's program.
+//! Attaches source locations to LLVM instructions as debug metadata: the file, line and column of the user's program.
 //!
 //! With `--lineinfo`, the PTX needs only `.file` and `.loc` directives. LLVM also prints debug sections, and ptxas does not
 //! optimise PTX with debug sections. [`crate::finish`] therefore removes them.
@@ -32,7 +32,8 @@ pub(crate) struct KernelDebugLines<'c, 'a> {
 }
 
 impl<'c, 'a> DebugLines<'c, 'a> {
-    /// Returns `None` if no option requests line information.
+    /// Starts the debug metadata of a module. `file` is its main source file. Returns `None` if neither `--lineinfo` nor
+    /// `--device-debug` is set.
     pub(crate) fn new(ir: &Ir<'c>, envelope: &'a Envelope, file: &str) -> Option<Self> {
         let options = &envelope.options;
         let is_full = options.flag("device-debug");
@@ -119,8 +120,8 @@ impl<'c> KernelDebugLines<'c, '_> {
         if file == self.file {
             return kernel;
         }
-        let make = || self.lines.builder.create_lexical_block(kernel, self.lines.di_file(file), 0, 0).as_debug_info_scope();
-        *self.scopes.borrow_mut().entry(file.into()).or_insert_with(make)
+        let new_scope = || self.lines.builder.create_lexical_block(kernel, self.lines.di_file(file), 0, 0).as_debug_info_scope();
+        *self.scopes.borrow_mut().entry(file.into()).or_insert_with(new_scope)
     }
 }
 

@@ -9,7 +9,7 @@ use ptx::tensor_map::Recipe;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The number that identifies Tile IR in `.language`.
+/// The number that identifies Tile IR in the PTX directive `.language`.
 const TILE_IR_LANGUAGE_ID: u32 = 7;
 
 /// Returns the final PTX for the PTX text of LLVM. `producer` is this program's name in the envelope.

@@ -22,11 +22,12 @@ use std::collections::{BTreeSet, HashSet};
 /// The pass handles blocks with more than `MIN_INSTRUCTIONS` and at most `MAX_INSTRUCTIONS` instructions. Shorter blocks gain
 /// little; for longer blocks, the pass takes too long.
 const MIN_INSTRUCTIONS: usize = 64;
-/// The upper limit that goes with `MIN_INSTRUCTIONS`.
+/// The maximum number of instructions of a block that the pass handles (see [`MIN_INSTRUCTIONS`]).
 const MAX_INSTRUCTIONS: usize = 16 << 10;
 /// Number of ready instructions among which the scheduler selects the next one, close to the original order.
 const WIDE_WINDOW: usize = 128;
-/// [`WIDE_WINDOW`] for an order close to the demand order. A smaller window keeps fewer registers live.
+/// The window size, in place of [`WIDE_WINDOW`], for orders close to the demand order (see [`demand_order`]). A smaller window
+/// keeps fewer registers live.
 const NARROW_WINDOW: usize = 32;
 /// The scheduler prefers an instruction with at least this many followers, because many instructions become ready after it.
 const MANY_FOLLOWERS: usize = 8;
@@ -146,7 +147,7 @@ impl WarpClock {
         self.cycle.max(self.ready_cycles[number]).max(self.unit_free_cycles[cost.unit as usize])
     }
 
-    /// Issues an instruction at its earliest cycle.
+    /// Advances the clock by one instruction, which issues at its earliest cycle. Updates the ready cycles of its followers.
     fn issue(&mut self, number: usize, cost: IssueCost, followers: &[(usize, bool)]) {
         let start = self.earliest_issue(number, cost);
         if cost.unit != ExecutionUnit::None {

@@ -1,4 +1,5 @@
-//! A thin layer over LLVM's instruction builder, with which the code of the emitters resembles the arithmetic that they emit.
+//! A thin layer over LLVM's instruction builder. Its short method names let the emitter's code resemble the arithmetic that it
+//! emits.
 //!
 //! The builder fails only if it has no insertion point or if types do not match. Both are bugs of the emitter, so a failure panics.
 
@@ -219,9 +220,9 @@ impl<'c> Ir<'c> {
         let store = self.builder.build_store(ptr, value).expect(BUILDER_PANIC);
         store.set_alignment(align).expect("alignments are powers of two");
     }
-    /// Returns values of which LLVM knows neither that they are constants nor that they are equal. Reason: if a conditional load merges
-    /// with known values, LLVM moves the users of the result into the block of the load. They wait for the load there, so that later
-    /// loads are not in flight with it.
+    /// Passes values through inline assembly, so that LLVM cannot tell whether they are constant or equal. Reason: if the phi of a
+    /// conditional load has constants, LLVM moves the users of the phi into the block of the load. The users then wait for this
+    /// load before the next load is issued.
     pub(crate) fn opaque(&self, values: &[Val<'c>]) -> Vec<Val<'c>> {
         let bits = match values.first().map(|value| value.get_type()) {
             Some(BasicTypeEnum::IntType(ty)) => ty.get_bit_width(),
@@ -298,7 +299,8 @@ impl<'c> Ir<'c> {
             }
         })
     }
-    /// Returns a poison value of the same type, for a value that no instruction reads. Other types than integers and floats stay.
+    /// Returns a poison value of the type of `example`, for a value that no instruction reads. Returns `example` itself if it is
+    /// neither an integer nor a float.
     pub(crate) fn poison_like(&self, example: Val<'c>) -> Val<'c> {
         match example.get_type() {
             BasicTypeEnum::FloatType(ty) => ty.get_poison().into(),

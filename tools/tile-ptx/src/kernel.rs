@@ -18,9 +18,9 @@ use inkwell::values::{FunctionValue, GlobalValue};
 const PTX_KERNEL: u32 = 71;
 /// The symbol that the CUDA driver looks up in a module with tile kernels.
 const LAUNCH_DATA_SYMBOL: &str = "___NV_TILE_LAUNCH_META_DATA___";
-/// Size of the variable with this symbol; all its bytes are zero.
+/// Size in bytes of the variable `LAUNCH_DATA_SYMBOL`. All its bytes are zero.
 const LAUNCH_DATA_BYTES: u32 = 64;
-/// Alignment of a tensor map, which the TMA unit requires.
+/// Alignment in bytes that the TMA unit requires for a tensor map.
 const MAP_ALIGN_BYTES: u64 = 64;
 
 /// Emits the LLVM module of a program.
@@ -34,8 +34,8 @@ pub(crate) fn emit_module<'c>(
     ir.module.set_triple(&machine.get_triple());
     ir.module.set_data_layout(&machine.get_target_data().get_data_layout());
     let globals = module.globals.iter().map(|global| ("global", &global.name));
-    for (what, name) in globals.chain(module.functions.iter().map(|function| ("kernel", &function.name))) {
-        check_name(what, name)?;
+    for (kind, name) in globals.chain(module.functions.iter().map(|function| ("kernel", &function.name))) {
+        check_name(kind, name)?;
     }
     emit_launch_data(&ir);
     for global in &module.globals {
@@ -57,13 +57,13 @@ pub(crate) fn emit_module<'c>(
 
 /// Rejects a name that is invalid in PTX. Reason: the compiler must not change a name, because host programs look up a kernel by
 /// its name. PTX accepts a leading '%' too, but LLVM aborts the process if a name has one.
-fn check_name(what: &str, name: &str) -> Result<()> {
+fn check_name(kind: &str, name: &str) -> Result<()> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic()) || name.len() > 1 && name.starts_with(['_', '$']);
     if starts_well && name.chars().skip(1).all(is_allowed) {
         return Ok(());
     }
-    let message = format!("the name of {what} {name:?} is invalid in PTX, which allows letters, digits, '_' and '$'");
+    let message = format!("the name of {kind} {name:?} is invalid in PTX, which allows letters, digits, '_' and '$'");
     Err(Diagnostic::unsupported("PX007", message))
 }
 

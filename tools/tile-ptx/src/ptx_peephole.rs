@@ -5,8 +5,8 @@
 //! Preserves: the control flow graph.
 //! See also: LLVM `BranchFolding`, `reverseBranchCondition`, `MachineBlockPlacement`.
 //!
-//! Reason: the NVPTX back end cannot reverse a branch condition, and does not place blocks. It computes the opposite predicate, ends
-//! a loop with a conditional exit and an unconditional back edge, and may place the last block of a loop first.
+//! Reason: the NVPTX back end cannot reverse a branch condition, and does not place blocks. It computes the opposite predicate,
+//! ends a loop with a conditional exit and an unconditional back edge, and may place the last block of a loop first.
 
 use std::collections::{HashMap, HashSet};
 
@@ -84,8 +84,9 @@ fn with_latches_last(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// If the line `at` branches over a run of blocks that falls through to its target, and only later branches enter this run, at its
-/// start, returns the line of the target and the line of the last of these branches, if it is unconditional.
+/// Finds a loop whose latch (the blocks after the branch in line `at`) precedes its header (the target of this branch). The latch
+/// must fall through to the header, and only later branches may enter the latch, at its start. Returns the line of the header and
+/// the line of the last branch to the latch. `None` if there is no such loop, or if this last branch is conditional.
 fn latch_before_header(lines: &[String], at: usize) -> Option<(usize, usize)> {
     let header_label = unconditional_target(&lines[at])?;
     let latch_label = lines[at + 1].strip_suffix(':')?;
@@ -127,7 +128,7 @@ fn without_skipped_branches(function: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// The opposite of a predicate.
+/// The negated predicate operand: adds or removes the `!` prefix.
 fn negated(predicate: &str) -> String {
     predicate.strip_prefix('!').map_or_else(|| format!("!{predicate}"), str::to_string)
 }
@@ -169,7 +170,7 @@ fn conditional_branch(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix("\t@")?.strip_suffix(';')?.split_once(" bra \t")
 }
 
-/// The predicates that a line names, with their positions.
+/// The predicate registers (`%p1`) in a line, each with its byte position.
 fn predicates_in(line: &str) -> impl Iterator<Item = (usize, &str)> {
     line.match_indices("%p").filter_map(|(at, _)| {
         let digit_count = line[at + 2..].bytes().take_while(u8::is_ascii_digit).count();
@@ -182,28 +183,28 @@ mod tests {
     use super::simplify_branches;
 
     #[test]
-    fn the_conditional_branch_is_the_back_edge() {
+    fn conditional_exit_before_back_edge_is_reversed() {
         let ptx = "$L__BB0_1:\n\tadd.s32 \t%r1, %r1, 1;\n\t@%p1 bra \t$L__BB0_2;\n\tbra.uni \t$L__BB0_1;\n$L__BB0_2:";
         let expected = ptx.replace("@%p1 bra \t$L__BB0_2", "@!%p1 bra \t$L__BB0_1").replace("\tbra.uni \t$L__BB0_1;\n", "");
         assert_eq!(simplify_branches(ptx).join("\n"), expected);
     }
 
     #[test]
-    fn the_last_block_of_a_loop_is_at_its_end() {
+    fn latch_before_header_moves_to_loop_end() {
         let ptx = "\t.local .b8 \tdepot[8];\n\t.loc\t1 2 0\n\tbra.uni \t$L__BB0_2;\n$L__BB0_1:\n\tadd.s32 \t%r1, %r1, 1;\n\t@%p1 bra \t$L__BB0_4;\n$L__BB0_2:\n\t@%p2 bra \t$L__BB0_1;\n\tst.global.b32 \t[%rd1], %r1;\n\tbra.uni \t$L__BB0_1;\n$L__BB0_4:";
         let expected = "\t.local .b8 \tdepot[8];\n\t.loc\t1 2 0\n$L__BB0_2:\n\t.loc\t1 2 0\n\t@%p2 bra \t$L__BB0_1;\n\tst.global.b32 \t[%rd1], %r1;\n$L__BB0_1:\n\t.loc\t1 2 0\n\tadd.s32 \t%r1, %r1, 1;\n\t@!%p1 bra \t$L__BB0_2;\n$L__BB0_4:";
         assert_eq!(simplify_branches(ptx).join("\n"), expected);
     }
 
     #[test]
-    fn a_skipped_branch_becomes_conditional() {
+    fn branch_skipped_by_conditional_branch_becomes_conditional() {
         let ptx = "\t@%p1 bra \t$L__BB0_1;\n\tbra.uni \t$L__BB0_2;\n$L__BB0_1:\n\tst.global.b32 \t[%rd1], %r1;\n$L__BB0_2:";
         let expected = "\t@!%p1 bra \t$L__BB0_2;\n$L__BB0_1:\n\tst.global.b32 \t[%rd1], %r1;\n$L__BB0_2:";
         assert_eq!(simplify_branches(ptx).join("\n"), expected);
     }
 
     #[test]
-    fn other_branches_stay_unchanged() {
+    fn branches_without_skip_or_fall_through_stay_unchanged() {
         let ptx = "$L__BB0_1:\n\t@%p1 bra \t$L__BB0_1;\n\tbra.uni \t$L__BB0_3;\n$L__BB0_2:\n\tbra.uni \t$L__BB0_2;\n$L__BB0_3:";
         assert_eq!(simplify_branches(ptx).join("\n"), ptx);
     }

@@ -24,7 +24,7 @@ use tileas::{Buffer, budget};
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let target = file.envelope.target()?;
-    let role_choice = FeatureChoice::from_envelope(&file.envelope);
+    let warp_role_choice = FeatureChoice::from_envelope(&file.envelope);
     let requested_stages = options::Scheduling::stages(&file.envelope)?;
     let machine = Machine::for_target(target);
     let levelled_schedules: Vec<LoopSchedule> =
@@ -32,7 +32,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     let Module { functions, schedules, .. } = &mut file.payload;
     for function in functions {
         let own_schedules = tma_pipelines::with_serial_schedules(function, schedules);
-        let partitioned = role_choice != FeatureChoice::Never && partition::check(function).is_ok();
+        let partitioned = warp_role_choice != FeatureChoice::Never && partition::check(function).is_ok();
         let mut doubled = BTreeSet::new();
         if partitioned {
             let max_ctas = partition::max_resident_ctas(function, target);
@@ -48,13 +48,13 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
             set_placements(function, groups, &staged_buffers, &doubled, true, target);
         }
         let smem_limit = budget::shared_memory(target);
-        let stays_in_one_role =
-            || !tmem_mma_buffers::has_mma(function) && !partition::has_warp_assignment(function, target, role_choice);
-        if !partitioned || function.attrs.shared_bytes > smem_limit || stays_in_one_role() {
+        let keeps_one_role =
+            || !tmem_mma_buffers::has_tmem_mma(function) && !partition::has_warp_assignment(function, target, warp_role_choice);
+        if !partitioned || function.attrs.shared_bytes > smem_limit || keeps_one_role() {
             if function.attrs.shared_bytes > smem_limit {
                 doubled.clear();
             }
-            let staged_buffers = staged_buffers(function, &own_schedules, &[], TmaIssue::ByAll);
+            let staged_buffers = staged_buffers(function, &own_schedules, &[], TmaIssue::ByComputeWarps);
             set_placements(function, None, &staged_buffers, &doubled, partitioned, target);
         }
         apply_levelled_schedules(function, schedules, &levelled_schedules);
@@ -124,9 +124,6 @@ fn set_placements(
     function.attrs.shared_bytes = bytes_with_barriers(function, &function.attrs.placements, partitioned);
 }
 
-/// Largest buffer, in bytes, that may be excluded from overlap. An excluded buffer takes memory throughout the kernel.
-const MAX_EXCLUSIVE_BYTES: u32 = 16 << 10;
-
 /// The buffers that share memory with no other buffer: the smallest ones, as many as do not lower occupancy. Reason: a store into
 /// reused memory needs a barrier after the earlier reads.
 fn exclusive_buffers(
@@ -143,8 +140,7 @@ fn exclusive_buffers(
             bytes_with_barriers(function, &place_with_exclusive(function, groups, staged_buffers, doubled, exclusive), partitioned);
         budget::ctas_by_shared_memory(target, bytes).min(max_ctas)
     };
-    let may_be_exclusive =
-        |buffer: &Buffer| staged_buffers[buffer.0 as usize].is_none() && buffers[*buffer].bytes() <= MAX_EXCLUSIVE_BYTES;
+    let may_be_exclusive = |buffer: &Buffer| staged_buffers[buffer.0 as usize].is_none() && buffers[*buffer].bytes() <= u32::MAX;
     let mut smallest: Vec<Buffer> = buffers.ids().filter(may_be_exclusive).collect();
     smallest.sort_by_key(|buffer| (buffers[*buffer].bytes(), *buffer));
     let smallest_buffers = |count: &usize| smallest[..*count].iter().copied().collect::<BTreeSet<Buffer>>();
@@ -158,7 +154,7 @@ fn exclusive_buffers(
 }
 
 /// The location of the first op that accesses the largest buffer. The error for too much shared memory reports this location,
-/// because a smaller tile there saves most.
+/// because a smaller tile at this op saves the most memory.
 fn loc_of_largest_buffer(function: &Function) -> Loc {
     let buffers = &function.attrs.program.buffers;
     let largest = buffers.ids().max_by_key(|buffer| buffers[*buffer].bytes());
@@ -167,9 +163,10 @@ fn loc_of_largest_buffer(function: &Function) -> Loc {
     first_user.map_or(Loc::UNKNOWN, |op| op.loc)
 }
 
-/// Returns the shared-memory bytes that a function needs with these schedules of its loops.
+/// Returns the shared-memory bytes that a function needs with the given loop schedules. `partitioned`: the function may get a
+/// producer warp.
 pub(crate) fn needed_smem_bytes(function: &Function, schedules: &[LoopSchedule], partitioned: bool) -> u32 {
-    let tma_issue = if partitioned { TmaIssue::AfterSignal } else { TmaIssue::ByAll };
+    let tma_issue = if partitioned { TmaIssue::AfterSignal } else { TmaIssue::ByComputeWarps };
     bytes_with_barriers(
         function,
         &place_buffers(
@@ -190,7 +187,7 @@ fn bytes_with_barriers(function: &Function, placements: &Arena<Buffer, Placement
     let tmem_address_bytes =
         if tmem_alloc::place_in_tmem(function, &BTreeSet::new()).1 > 0 { PipelineInfo::BARRIER_BYTES } else { 0 };
     let signal_bytes =
-        if partitioned && !tmem_mma_buffers::has_mma(function) { tma_pipelines::signal_barrier_bytes(function) } else { 0 };
+        if partitioned && !tmem_mma_buffers::has_tmem_mma(function) { tma_pipelines::signal_barrier_bytes(function) } else { 0 };
     let bytes = match tma_pipelines::barrier_bytes(function, |buffer| placements[buffer].depth)
         + tmem_stages * 2 * PipelineInfo::BARRIER_BYTES
         + signal_bytes
@@ -217,19 +214,20 @@ fn bytes_with_barriers(function: &Function, placements: &Arena<Buffer, Placement
 fn levelled_schedule(module: &Module, schedule: &LoopSchedule, machine: &Machine) -> Option<LoopSchedule> {
     let function = module.functions.iter().find(|function| function.name == schedule.function)?;
     let ops = &function.body.blocks[sched::loop_body(function, schedule.index)?].ops;
-    let by_tma = |entry: &ScheduleEntry| {
+    let filled_by_tma = |entry: &ScheduleEntry| {
         ops.get(entry.op as usize).is_some_and(|op| tma_pipelines::buffer_filled_by_tma(&function.body.ops[*op].kind).is_some())
     };
-    let last_copy_stage = schedule.entries.iter().filter(|entry| by_tma(entry)).map(|entry| entry.stage).max()?;
+    let last_tma_stage = schedule.entries.iter().filter(|entry| filled_by_tma(entry)).map(|entry| entry.stage).max()?;
     let mut levelled = schedule.clone();
-    levelled.entries.iter_mut().filter(|entry| by_tma(entry)).for_each(|entry| entry.stage = last_copy_stage);
+    levelled.entries.iter_mut().filter(|entry| filled_by_tma(entry)).for_each(|entry| entry.stage = last_tma_stage);
     (levelled != *schedule && check_schedule::check_schedule(module, &levelled, machine).is_ok()).then_some(levelled)
 }
 
-/// Replaces a schedule by its levelled form if a buffer has fewer stages than the schedule needs.
+/// Replaces a schedule by its levelled form ([`levelled_schedule`]) if the allocated depth of a buffer is smaller than the depth
+/// that the schedule needs.
 fn apply_levelled_schedules(function: &Function, schedules: &mut [LoopSchedule], levelled_schedules: &[LoopSchedule]) {
     for schedule in schedules.iter_mut().filter(|schedule| schedule.function == function.name) {
-        let needed_depths = staged_buffers(function, std::slice::from_ref(schedule), &[], TmaIssue::ByAll);
+        let needed_depths = staged_buffers(function, std::slice::from_ref(schedule), &[], TmaIssue::ByComputeWarps);
         let lacks_stages = |(buffer, staged_buffer): (Buffer, &Option<BufferDepth>)| {
             staged_buffer.is_some_and(|staged_buffer| staged_buffer.depth > function.attrs.placements[buffer].depth)
         };
@@ -241,19 +239,19 @@ fn apply_levelled_schedules(function: &Function, schedules: &mut [LoopSchedule],
     }
 }
 
-/// The depth of a multi-stage buffer, which a scheduled copy in a loop fills.
+/// The depth of a multi-stage buffer that a scheduled copy in a loop fills, and the facts that limit the depth.
 #[derive(Clone, Copy)]
 struct BufferDepth {
-    /// The loop's body.
+    /// The body of the loop that contains the copy.
     block: Block,
     /// Number of stages: one, plus one for each iteration of prefetch distance, plus one if MMAs in flight still read the
     /// previous stage.
     depth: u32,
-    /// The depth that the levelled schedule of its loop needs.
+    /// The depth that the levelled schedule of the copy's loop needs ([`levelled_schedule`]).
     levelled_depth: u32,
     /// Whether TMA fills the buffer.
-    by_tma: bool,
-    /// Largest useful depth, or the depth that the author's latency hint sets.
+    filled_by_tma: bool,
+    /// Largest depth that the allocator may choose: the depth of the author's latency hint, or [`MAX_DEPTH`].
     max_depth: u32,
     /// Whether several copies of one iteration fill the buffer in alternation.
     alternating: bool,
@@ -265,16 +263,16 @@ struct BufferDepth {
 /// The warp role that issues TMA copies, and the time at which it issues them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TmaIssue {
-    /// The warps that compute, when a stage is free. The function has no producer warp.
-    ByAll,
-    /// A producer warp, when a stage is free. The warp runs ahead of the loop that computes.
+    /// The warps that compute issue a copy when a stage is free. The function has no producer warp.
+    ByComputeWarps,
+    /// A producer warp issues a copy when a stage is free. The warp runs ahead of the loop that computes.
     Ahead,
-    /// A producer warp, which waits for a "buffers free" signal before each loop. In nested loops, and with an MMA warp, the same
-    /// as `Ahead`.
+    /// A producer warp waits for a "buffers free" signal before each loop. In nested loops, and with an MMA warp, the producer warp
+    /// does not wait, as with `Ahead`.
     AfterSignal,
 }
 
-/// For each buffer of a function, its depth if the buffer has several stages.
+/// For each buffer of a function, the depth that the schedules need if a scheduled copy fills the buffer, or `None`.
 fn staged_buffers(
     function: &Function,
     schedules: &[LoopSchedule],
@@ -288,7 +286,7 @@ fn staged_buffers(
         let mut read_in_flight =
             if schedule.in_flight { wgmma_in_flight::operand_buffers_in_flight(function, block) } else { BTreeSet::new() };
         read_in_flight.extend(tmem_mma_buffers::operands_in(function, block));
-        let alternating = tma_pipelines::filled_alternately(function, block);
+        let alternating = tma_pipelines::buffers_filled_alternately(function, block);
         for entry in &schedule.entries {
             for access in ops.get(entry.op as usize).into_iter().flat_map(|op| buffer_accesses(&function.body.ops[*op].kind)) {
                 if matches!(access, SchedulingAccess::Copy(_)) {
@@ -305,17 +303,19 @@ fn staged_buffers(
                         .and_then(|levelled| Some(depth_in(levelled, levelled.entries.iter().find(|other| other.op == entry.op)?)));
                     let depth = depth_in(schedule, entry);
                     let levelled_depth = levelled_depth.unwrap_or(depth);
-                    let by_tma = tma_pipelines::buffer_filled_by_tma(&function.body.ops[ops[entry.op as usize]].kind).is_some();
+                    let filled_by_tma =
+                        tma_pipelines::buffer_filled_by_tma(&function.body.ops[ops[entry.op as usize]].kind).is_some();
                     let waits_for_signal = tma_issue == TmaIssue::AfterSignal
                         && !tma_pipelines::is_nested(function, block)
-                        && !tmem_mma_buffers::has_mma(function);
+                        && !tmem_mma_buffers::has_tmem_mma(function);
                     // Tensor memory MMAs may still read the buffer after their loop has ended.
-                    let may_outlive_loop = tmem_mma_buffers::has_mma(function) && read_in_flight.contains(&access.buffer());
-                    let from_start = by_tma && (tma_issue != TmaIssue::ByAll && !waits_for_signal || may_outlive_loop);
+                    let may_outlive_loop = tmem_mma_buffers::has_tmem_mma(function) && read_in_flight.contains(&access.buffer());
+                    let from_start =
+                        filled_by_tma && (tma_issue != TmaIssue::ByComputeWarps && !waits_for_signal || may_outlive_loop);
                     let alternating = alternating.contains(&access.buffer());
                     let max_depth = latency_hints::depth_limit(function, block).unwrap_or(MAX_DEPTH);
                     staged_buffers[access.buffer().0 as usize] =
-                        Some(BufferDepth { block, depth, levelled_depth, by_tma, max_depth, alternating, from_start });
+                        Some(BufferDepth { block, depth, levelled_depth, filled_by_tma, max_depth, alternating, from_start });
                 }
             }
         }
@@ -334,15 +334,16 @@ pub(crate) fn depth_for_copy(
     prefetch_distance + 1 + u32::from(prefetch_distance > 0 && read_in_flight.contains(&buffer))
 }
 
-/// Largest depth of a multi-stage buffer: more stages hide no further latency.
+/// Largest depth of a multi-stage buffer, in stages: more stages hide no further latency.
 const MAX_DEPTH: u32 = 8;
 
-/// Number of stages from which a further stage is worth less than filling the first stages before the loop begins.
+/// Number of stages after which deeper pipelines no longer decide between two choices. Filling the first stages before the loop
+/// begins is then worth more than a further stage.
 const ENOUGH_STAGES: u32 = 3;
 
-/// Returns the depths for a function with a producer warp, and the TMA store buffers that get two stages. With two stages,
-/// threads fill one stage while TMA stores the other stage. Store buffers are doubled unless that lowers occupancy or takes stages
-/// that loops need.
+/// Returns the buffer depths for a function with a producer warp, and the TMA store buffers that get two stages. With two stages,
+/// threads fill one stage while TMA stores the contents of the other stage to global memory. Store buffers are doubled unless that
+/// lowers occupancy or takes stages that loops need.
 fn depths_and_doubled_store_buffers(
     function: &Function,
     groups: Option<&ComputeGroups>,
@@ -350,18 +351,18 @@ fn depths_and_doubled_store_buffers(
     levelled_schedules: &[LoopSchedule],
     resident_ctas: &dyn Fn(u32) -> u32,
 ) -> (Vec<Option<BufferDepth>>, BTreeSet<Buffer>) {
-    let plans = [tmem_mma_buffers::tma_store_buffers(function), BTreeSet::new()].map(|store_buffers| {
+    let choices = [tmem_mma_buffers::tma_store_buffers(function), BTreeSet::new()].map(|store_buffers| {
         let staged_buffers = producer_depths(function, groups, schedules, levelled_schedules, &store_buffers, resident_ctas);
-        let plan_value = plan_value(function, groups, &staged_buffers, &store_buffers, resident_ctas);
-        (plan_value, staged_buffers, store_buffers)
+        let rank = rank_of_depths(function, groups, &staged_buffers, &store_buffers, resident_ctas);
+        (rank, staged_buffers, store_buffers)
     });
-    let [doubled, single] = plans;
-    let (_, staged_buffers, store_buffers) = if doubled.0 >= single.0 { doubled } else { single };
+    let [with_doubling, without_doubling] = choices;
+    let (_, staged_buffers, store_buffers) = if with_doubling.0 >= without_doubling.0 { with_doubling } else { without_doubling };
     (staged_buffers, store_buffers)
 }
 
-/// Returns the depths for a function with a producer warp. Buffers of several loops share memory if that gives more stages or a
-/// higher occupancy. `resident_ctas` maps shared-memory bytes per CTA to co-resident CTAs.
+/// Returns the buffer depths for a function with a producer warp. Buffers of several loops share memory if that gives more stages
+/// or a higher occupancy. `resident_ctas` maps shared-memory bytes per CTA to co-resident CTAs.
 fn producer_depths(
     function: &Function,
     groups: Option<&ComputeGroups>,
@@ -374,22 +375,26 @@ fn producer_depths(
     let [ahead, signalled] = tma_issues.map(|tma_issue| {
         deepen(function, groups, staged_buffers(function, schedules, levelled_schedules, tma_issue), store_buffers, resident_ctas)
     });
-    let plan_value =
-        |staged_buffers: &[Option<BufferDepth>]| plan_value(function, groups, staged_buffers, store_buffers, resident_ctas);
-    if plan_value(&signalled) > plan_value(&ahead) { signalled } else { ahead }
+    let rank =
+        |staged_buffers: &[Option<BufferDepth>]| rank_of_depths(function, groups, staged_buffers, store_buffers, resident_ctas);
+    if rank(&signalled) > rank(&ahead) { signalled } else { ahead }
 }
 
-/// The value of a choice of depths, for comparisons: first the number of resident CTAs, then the smallest depth of a TMA pipeline,
-/// up to [`ENOUGH_STAGES`].
-fn plan_value(
+/// The rank of a choice of depths; a greater rank is better. The rank is the number of resident CTAs. If this number is equal, the
+/// smallest depth of a TMA pipeline, up to [`ENOUGH_STAGES`], decides.
+fn rank_of_depths(
     function: &Function,
     groups: Option<&ComputeGroups>,
     staged_buffers: &[Option<BufferDepth>],
     store_buffers: &BTreeSet<Buffer>,
     resident_ctas: &dyn Fn(u32) -> u32,
 ) -> (u32, Option<u32>) {
-    let min_depth =
-        staged_buffers.iter().flatten().filter(|staged_buffer| staged_buffer.by_tma).map(|staged_buffer| staged_buffer.depth).min();
+    let min_depth = staged_buffers
+        .iter()
+        .flatten()
+        .filter(|staged_buffer| staged_buffer.filled_by_tma)
+        .map(|staged_buffer| staged_buffer.depth)
+        .min();
     let resident_ctas =
         resident_ctas(bytes_with_barriers(function, &place_buffers(function, groups, staged_buffers, store_buffers), true));
     (resident_ctas, min_depth.map(|depth| depth.min(ENOUGH_STAGES)))
@@ -420,40 +425,41 @@ fn deepen(
         staged_buffers = with_min_depths;
     }
     let ctas_before = resident_ctas(bytes(&staged_buffers)).max(1);
-    let with_depths = |staged_buffers: &[Option<BufferDepth>], depth: &dyn Fn(&BufferDepth) -> u32| {
-        let new_depth = |staged_buffer: &BufferDepth| if staged_buffer.by_tma { depth(staged_buffer) } else { staged_buffer.depth };
+    let with_depths_if_they_fit = |staged_buffers: &[Option<BufferDepth>], depth: &dyn Fn(&BufferDepth) -> u32| {
+        let new_depth =
+            |staged_buffer: &BufferDepth| if staged_buffer.filled_by_tma { depth(staged_buffer) } else { staged_buffer.depth };
         let changed_buffers = staged_buffers.iter().map(|staged_buffer| {
             staged_buffer.map(|staged_buffer| BufferDepth { depth: new_depth(&staged_buffer), ..staged_buffer })
         });
         Some(changed_buffers.collect::<Vec<_>>()).filter(|changed_buffers| resident_ctas(bytes(changed_buffers)) >= ctas_before)
     };
     let mut max_depths: BTreeMap<Block, u32> = BTreeMap::new();
-    for staged_buffer in staged_buffers.iter().flatten().filter(|staged_buffer| staged_buffer.by_tma) {
+    for staged_buffer in staged_buffers.iter().flatten().filter(|staged_buffer| staged_buffer.filled_by_tma) {
         let depth = max_depths.entry(staged_buffer.block).or_default();
         *depth = staged_buffer.depth.max(*depth);
     }
     // If a copy runs further ahead than another copy of its loop, its readers still wait for the other copy. The additional
     // stages of the first copy can therefore be dropped.
-    let by_tma = staged_buffers.iter().flatten().filter(|staged_buffer| staged_buffer.by_tma);
-    let max_reduction = by_tma
+    let filled_by_tma = staged_buffers.iter().flatten().filter(|staged_buffer| staged_buffer.filled_by_tma);
+    let max_reduction = filled_by_tma
         .map(|staged_buffer| max_depths[&staged_buffer.block].saturating_sub(staged_buffer.levelled_depth))
         .max()
         .unwrap_or(0);
     let with_equal_depths = |reduction: u32| {
-        with_depths(&staged_buffers, &|staged_buffer| {
+        with_depths_if_they_fit(&staged_buffers, &|staged_buffer| {
             max_depths[&staged_buffer.block].saturating_sub(reduction).max(staged_buffer.levelled_depth)
         })
     };
     staged_buffers = (0..=max_reduction).find_map(with_equal_depths).unwrap_or(staged_buffers);
     for _ in 1..MAX_DEPTH {
-        match with_depths(&staged_buffers, &|staged_buffer| staged_buffer.max_depth.min(staged_buffer.depth + 1)) {
+        match with_depths_if_they_fit(&staged_buffers, &|staged_buffer| staged_buffer.max_depth.min(staged_buffer.depth + 1)) {
             Some(deeper) => staged_buffers = deeper,
             None => break,
         }
     }
     // An alternating buffer has its own pipeline, so one more stage helps each of its copies.
     let alternating = (0..staged_buffers.len())
-        .filter(|at| staged_buffers[*at].is_some_and(|staged_buffer| staged_buffer.by_tma && staged_buffer.alternating));
+        .filter(|at| staged_buffers[*at].is_some_and(|staged_buffer| staged_buffer.filled_by_tma && staged_buffer.alternating));
     for at in alternating.collect::<Vec<_>>() {
         while let Some(depth) = staged_buffers[at]
             .filter(|staged_buffer| staged_buffer.depth < staged_buffer.max_depth)
@@ -475,7 +481,7 @@ fn deepen(
 fn groups_that_fit(function: &Function, schedules: &[LoopSchedule], target: Target) -> Option<ComputeGroups> {
     let groups = ComputeGroups::find(function).ok()?;
     let with_second_stage = |staged_buffer: BufferDepth| BufferDepth {
-        depth: if staged_buffer.by_tma { staged_buffer.depth.max(2) } else { staged_buffer.depth },
+        depth: if staged_buffer.filled_by_tma { staged_buffer.depth.max(2) } else { staged_buffer.depth },
         ..staged_buffer
     };
     let staged_buffers = staged_buffers(function, schedules, &[], TmaIssue::AfterSignal)
@@ -486,7 +492,8 @@ fn groups_that_fit(function: &Function, schedules: &[LoopSchedule], target: Targ
     (bytes_with_barriers(function, &placements, true) <= budget::shared_memory(target)).then_some(groups)
 }
 
-/// Computes placements in which any two buffers may share memory if their live ranges do not overlap.
+/// Computes placements in which any two buffers may share memory if their live ranges do not overlap. Buffers in `doubled` get two
+/// stages.
 fn place_buffers(
     function: &Function,
     groups: Option<&ComputeGroups>,
@@ -523,10 +530,10 @@ fn place_with_exclusive(
         let first = if tmem_mma_buffers::is_accessed_in_regions(function, buffer) { 0 } else { liveness[buffer].first };
         liveness[buffer] = LiveRange { first, last: usize::MAX };
     }
-    // These live ranges suffice for operands that threads store only before loops. Reason: a compute role waits for the MMAs that
-    // read such an operand.
-    let own_liveness = liveness.clone();
-    // Tensor memory MMAs may still read an operand when the threads that stored it have continued.
+    // For operands that threads store only before loops, the live ranges computed so far suffice. Reason: a compute role waits for
+    // the MMAs that read such an operand.
+    let liveness_before_loops = liveness.clone();
+    // Tensor memory MMAs may still read an operand after the threads that stored the operand have continued.
     let filled_before_loops = tmem_mma_buffers::operands_filled_before_loops(function);
     let operands_stored_in_loops = tmem_mma_buffers::stored_operands(function)
         .into_iter()
@@ -537,22 +544,22 @@ fn place_with_exclusive(
     let (columns, _) = tmem_alloc::place_in_tmem(function, doubled);
     // No synchronisation orders a compute group after the end of a live range of the other group.
     let stored_before_loops = if groups.is_some() { stored_before_loops(function) } else { BTreeSet::new() };
-    let are_unordered = |one: Buffer, other: Buffer| groups.is_some_and(|groups| !groups.may_share_memory(one, other));
+    let cannot_be_ordered = |one: Buffer, other: Buffer| groups.is_some_and(|groups| !groups.may_share_memory(one, other));
     let overlap = |one: Buffer, other: Buffer| match [one, other].iter().any(|buffer| stored_before_loops.contains(buffer)) {
-        true => own_liveness[one].overlaps(own_liveness[other]),
+        true => liveness_before_loops[one].overlaps(liveness_before_loops[other]),
         false => liveness[one].overlaps(liveness[other]),
     };
     let is_exclusive = |one: Buffer, other: Buffer| exclusive.contains(&one) || exclusive.contains(&other);
-    let places = liveness::place_buffers(
+    let offsets = liveness::place_buffers(
         buffers,
-        |one, other| is_exclusive(one, other) || are_unordered(one, other) || overlap(one, other),
+        |one, other| is_exclusive(one, other) || cannot_be_ordered(one, other) || overlap(one, other),
         depth,
     );
-    let offset = |(buffer, at): (Buffer, &u32)| columns.get(&buffer).copied().unwrap_or(*at);
-    places.iter().map(|place| Placement { offset: offset(place), depth: depth(place.0) }).collect()
+    let offset = |buffer: Buffer, smem_offset: u32| columns.get(&buffer).copied().unwrap_or(smem_offset);
+    offsets.iter().map(|(buffer, smem_offset)| Placement { offset: offset(buffer, *smem_offset), depth: depth(buffer) }).collect()
 }
 
-/// The shared-memory MMA operands that threads store only outside loops and conditions.
+/// The MMA operands that threads store to shared memory only outside loops and conditions.
 fn stored_before_loops(function: &Function) -> BTreeSet<Buffer> {
     let (body, entry) = (&function.body, function.entry());
     let blocks = body.op_blocks();

@@ -15,7 +15,7 @@ use crate::graph::Graph;
 use crate::latency_hints;
 use crate::modulo::{self, ReservationTable};
 use crate::partition;
-use crate::pipelining_options::{pipelines_loops, refuse};
+use crate::pipelining_options::{pipelines_loops, stages_error};
 use crate::resource_model::Machine;
 use crate::wgmma_in_flight;
 use crate::{tma_pipelines, tmem_mma_buffers};
@@ -27,17 +27,18 @@ use common::options;
 use core_dialect::core_ops::Core;
 use sched::{Function, LoopSchedule, Module, ScheduleEntry};
 
-/// Largest prefetch distance, in iterations. A longer distance costs prologue and memory and hides no further latency.
+/// Largest prefetch distance, in iterations. A longer distance needs a longer prologue and more shared memory, and hides no further
+/// latency.
 const MAX_DISTANCE: i64 = 3;
-/// Largest prefetch distance of loops whose tensor memory MMAs read the copies. Their iterations are short, and no other work
-/// hides the latency.
+/// Largest prefetch distance, in iterations, of loops whose tensor memory MMAs read the copied buffers. Their iterations are short,
+/// and no other work hides the latency.
 const MAX_DISTANCE_FOR_TMEM_MMAS: i64 = 7;
-/// Largest share of an iteration (numerator, denominator) for which the busiest resource of a latency-bound loop may be in use. A
-/// second CTA can use the resource in the remaining time.
+/// Largest share of an iteration, as a fraction (numerator, denominator), for which the busiest resource of a latency-bound loop
+/// may be in use. A second CTA can use the resource in the remaining time.
 const MAX_BUSY_SHARE: (u32, u32) = (3, 4);
 /// Smallest and largest number of CTAs per SM for which prefetch distances are reduced to gain occupancy ([`max_wgmma_ctas`]).
 const CTA_RANGE: (u32, u32) = (3, 4);
-/// Largest number of ops in a scheduled loop body.
+/// Largest number of ops in the body of a loop that is scheduled. Bounds the compile time.
 const MAX_OPS: usize = 4096;
 
 pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
@@ -75,7 +76,7 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     }
     if requested.is_some() && module.schedules.is_empty() {
         let (message, loc) = decline_reason.unwrap_or_else(|| ("no loop contains an asynchronous copy".into(), Loc::UNKNOWN));
-        return Err(refuse(message).at_loc(&envelope.debug, loc));
+        return Err(stages_error(message).at_loc(&envelope.debug, loc));
     }
     Ok(())
 }
@@ -91,7 +92,7 @@ struct PlannedLoop {
 }
 
 impl PlannedLoop {
-    /// Whether an iteration mostly waits for its own results, so that another CTA can use the resources meanwhile.
+    /// Returns whether an iteration mostly waits for its own results, so that another CTA can use the resources meanwhile.
     fn is_latency_bound(&self) -> bool {
         let modulo::ModuloSchedule { resource_bound, interval, .. } = &self.plan;
         resource_bound.saturating_mul(MAX_BUSY_SHARE.1) <= interval.saturating_mul(MAX_BUSY_SHARE.0)
@@ -128,7 +129,8 @@ fn plan(
     if inner_loops.any(|inner| has_async_copies(function, inner)) {
         return Err("a loop inside it is pipelined".into());
     }
-    if !tma_pipelines::filled_alternately(function, body.block_of(crate::for_loops::for_body(function, for_op))).is_empty() {
+    if !tma_pipelines::buffers_filled_alternately(function, body.block_of(crate::for_loops::for_body(function, for_op))).is_empty()
+    {
         return Err("several of its copies fill the same multi-stage buffer".into());
     }
     let graph = Graph::build(module, function, for_op, machine)?;
@@ -139,8 +141,8 @@ fn plan(
     Ok((graph, plan))
 }
 
-/// Schedules a function's loops with exactly `stages` stages. Reports an error if they do not fit. MMAs stay in flight where
-/// possible.
+/// Schedules a function's loops with exactly `stages` stages. Reports an error if the stages do not fit in `memory` bytes of shared
+/// memory. MMAs stay in flight where possible.
 fn schedule_with_stages(
     function: &Function,
     mut planned: Vec<PlannedLoop>,
@@ -149,19 +151,20 @@ fn schedule_with_stages(
     envelope: &mut Envelope,
 ) -> Result<Vec<LoopSchedule>> {
     planned.iter_mut().for_each(|planned| planned.map_prefetch_distances(|_| i64::from(stages) - 1));
-    let tables = |in_flight| planned.iter().map(|planned| loop_schedule(function, planned, in_flight)).collect::<Vec<_>>();
-    let is_partitioned = FeatureChoice::from_envelope(envelope) != FeatureChoice::Never && partition::check(function).is_ok();
-    let bytes = |schedules: &[LoopSchedule]| alloc::needed_smem_bytes(function, schedules, is_partitioned);
+    let loop_schedules_with =
+        |in_flight| planned.iter().map(|planned| loop_schedule(function, planned, in_flight)).collect::<Vec<_>>();
+    let may_be_partitioned = FeatureChoice::from_envelope(envelope) != FeatureChoice::Never && partition::check(function).is_ok();
+    let bytes = |schedules: &[LoopSchedule]| alloc::needed_smem_bytes(function, schedules, may_be_partitioned);
     let is_feasible = |schedules: &Vec<LoopSchedule>| {
         bytes(schedules) <= memory && schedules.iter().all(|schedule| mmas_complete_in_time(function, schedule))
     };
-    let schedules = Some(tables(true)).filter(is_feasible).unwrap_or_else(|| tables(false));
+    let schedules = Some(loop_schedules_with(true)).filter(is_feasible).unwrap_or_else(|| loop_schedules_with(false));
     let needed = bytes(&schedules);
     if let Some(first) = planned.first().filter(|_| needed > memory) {
         let message = format!("{stages} stages need {needed} bytes of shared memory, and a CTA has {memory}");
         // Autotuners match the wording of ptxas.
         let note = format!("'{}' uses too much shared data (0x{needed:x} bytes, 0x{memory:x} max)", function.name);
-        let error = refuse(message).note(note).exceeds(ResourceKind::SharedMemory, needed.into(), memory.into());
+        let error = stages_error(message).note(note).exceeds(ResourceKind::SharedMemory, needed.into(), memory.into());
         return Err(error.caused_by(Some(format!("stages={stages}"))).at_loc(&envelope.debug, first.loc));
     }
     for (planned, schedule) in planned.iter().zip(&schedules) {
@@ -172,12 +175,12 @@ fn schedule_with_stages(
 
 /// Returns whether every MMA in flight has completed before a copy fills a stage that the MMA reads.
 fn mmas_complete_in_time(function: &Function, schedule: &LoopSchedule) -> bool {
-    !schedule.in_flight || schedule.last_stage() >= 2 && wgmma_in_flight::is_possible(function, schedule)
+    !schedule.in_flight || schedule.last_stage() >= 2 && wgmma_in_flight::can_stay_in_flight(function, schedule)
 }
 
 /// Schedules a function's loops with the largest prefetch distances that fit shared memory.
 ///
-/// A `wgmma` stays in flight only if the copies of its operands still run at least two iterations ahead.
+/// A `wgmma` stays in flight across iterations only if the copies of its operands still run at least two iterations ahead.
 fn schedule_to_fit(
     function: &Function,
     mut planned: Vec<PlannedLoop>,
@@ -187,23 +190,24 @@ fn schedule_to_fit(
     let memory = tileas::budget::shared_memory(target);
     for planned in &mut planned {
         let block = sched::loop_body(function, planned.number).expect("the loop was planned");
-        let furthest =
+        let max_distance =
             if tmem_mma_buffers::operands_in(function, block).is_empty() { MAX_DISTANCE } else { MAX_DISTANCE_FOR_TMEM_MMAS };
-        let furthest = latency_hints::depth_limit(function, block).map_or(furthest, |stages| i64::from(stages) - 1);
-        planned.map_prefetch_distances(|ahead| ahead.min(furthest));
+        let max_distance = latency_hints::depth_limit(function, block).map_or(max_distance, |stages| i64::from(stages) - 1);
+        planned.map_prefetch_distances(|ahead| ahead.min(max_distance));
     }
     let mmas_complete = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| mmas_complete_in_time(function, schedule));
-    let is_partitioned = FeatureChoice::from_envelope(envelope) != FeatureChoice::Never && partition::check(function).is_ok();
-    let bytes = |schedules: &[LoopSchedule]| alloc::needed_smem_bytes(function, schedules, is_partitioned);
+    let may_be_partitioned = FeatureChoice::from_envelope(envelope) != FeatureChoice::Never && partition::check(function).is_ok();
+    let bytes = |schedules: &[LoopSchedule]| alloc::needed_smem_bytes(function, schedules, may_be_partitioned);
     let shorten_to_fit =
         |in_flight, memory| shorten_to_fit(function, planned.clone(), in_flight, |schedules| bytes(schedules) <= memory);
-    let runs_ahead = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| runs_ahead(function, schedule));
+    let all_run_ahead = |schedules: &Vec<LoopSchedule>| schedules.iter().all(|schedule| runs_ahead(function, schedule));
     let ctas = max_wgmma_ctas(function, &planned, target, FeatureChoice::from_envelope(envelope));
-    let (mut ctas_tried, mut ctas_of_limited_prefetch) = (0, 0);
+    // The occupancy for which the last attempt reduced prefetch distances, and the occupancy of the successful attempt, if any.
+    let (mut ctas_tried, mut ctas_that_limit_prefetch) = (0, 0);
     let found = smem_share_for_hint(function, &planned, target)
         .and_then(|share| shorten_to_fit(false, share))
         .or_else(|| {
-            smem_share_for_two_ctas(function, &planned, target).and_then(|share| shorten_to_fit(false, share)).filter(runs_ahead)
+            smem_share_for_two_ctas(function, &planned, target).and_then(|share| shorten_to_fit(false, share)).filter(all_run_ahead)
         })
         .or_else(|| {
             let share = smem_share_if_latency_bound(function, &planned, target)?;
@@ -211,10 +215,10 @@ fn schedule_to_fit(
             shorten_to_fit(false, share).or_else(|| (bytes(&[]) <= share).then(Vec::new))
         })
         .or_else(|| {
-            let mut several = (CTA_RANGE.0..=ctas.min(CTA_RANGE.1)).rev();
-            several.find_map(|tried| {
+            let mut cta_counts = (CTA_RANGE.0..=ctas.min(CTA_RANGE.1)).rev();
+            cta_counts.find_map(|tried| {
                 ctas_tried = tried;
-                shorten_to_fit(false, tileas::budget::shared_memory_of_each(target, tried)).filter(runs_ahead)
+                shorten_to_fit(false, tileas::budget::shared_memory_of_each(target, tried)).filter(all_run_ahead)
             })
         })
         .or_else(|| {
@@ -222,15 +226,15 @@ fn schedule_to_fit(
             let share = (ctas > 1).then(|| tileas::budget::shared_memory_of_each(target, 2))?;
             let has_registers = partition::has_registers(function, 2, target);
             if threads_copy(function, &planned) {
-                return shorten_to_fit(true, has_registers.then_some(share)?).filter(mmas_complete).filter(runs_ahead);
+                return shorten_to_fit(true, has_registers.then_some(share)?).filter(mmas_complete).filter(all_run_ahead);
             }
             // A second CTA hides more latency than a producer warp. If registers do not suffice for both, the function gets no
             // producer warp.
             let pays = planned.iter().all(PlannedLoop::is_latency_bound)
                 && (has_registers || partition::has_registers_without_roles(function, 2, target));
-            shorten_to_fit(false, pays.then_some(share)?).filter(runs_ahead)
+            shorten_to_fit(false, pays.then_some(share)?).filter(all_run_ahead)
         })
-        .inspect(|_| ctas_of_limited_prefetch = ctas_tried)
+        .inspect(|_| ctas_that_limit_prefetch = ctas_tried)
         .or_else(|| shorten_to_fit(true, memory).filter(mmas_complete))
         .or_else(|| shorten_to_fit(false, memory));
     let Some(schedules) = found else {
@@ -247,17 +251,18 @@ fn schedule_to_fit(
     }
     for (planned, schedule) in planned.iter().zip(&schedules) {
         log(envelope, function, planned.loc, Outcome::Passed, summary(schedule));
-        if ctas_of_limited_prefetch > 1 {
+        if ctas_that_limit_prefetch > 1 {
             let message =
-                format!("its prefetch distance is limited so that {ctas_of_limited_prefetch} CTAs fit, which hide more latency");
+                format!("its prefetch distance is limited so that {ctas_that_limit_prefetch} CTAs fit, which hide more latency");
             log(envelope, function, planned.loc, Outcome::Passed, message);
         }
     }
     schedules
 }
 
-/// Returns the shared memory per CTA for the author's occupancy hint. Applies to functions without MMAs, and to functions with
-/// asynchronous tensor memory MMAs: there, several CTAs hide more latency than a longer prefetch distance.
+/// Returns the shared memory in bytes that each CTA gets at the author's occupancy hint. Returns `None` without a hint. The hint
+/// applies to functions without MMAs, and to functions whose copies feed tensor memory MMAs. In these functions, several CTAs hide
+/// more latency than a longer prefetch distance.
 fn smem_share_for_hint(function: &Function, planned: &[PlannedLoop], target: Target) -> Option<u32> {
     let applies = planned.iter().any(|planned| feeds_tmem_mmas(function, planned)) || !has_mmas(function);
     Some(tileas::budget::shared_memory_of_each(target, function.attrs.program.occupancy.filter(|_| applies)?))
@@ -268,8 +273,8 @@ fn has_mmas(function: &Function) -> bool {
     ops.into_iter().any(|op| matches!(function.body.ops[op].kind, sched::Op::Core(tileas::Op::Mma { .. })))
 }
 
-/// Returns the shared memory per CTA for two CTAs, if TMEM and registers suffice for both. While one CTA starts or ends, the
-/// other one's MMAs continue. Persistent CTAs start and end only once, so they are excluded.
+/// Returns the shared memory in bytes that each of two CTAs gets, if TMEM and registers suffice for both. While one CTA starts or
+/// ends, the MMAs of the other CTA continue. Persistent CTAs start and end only once, so they are excluded.
 fn smem_share_for_two_ctas(function: &Function, planned: &[PlannedLoop], target: Target) -> Option<u32> {
     let is_outermost = |planned: &PlannedLoop| {
         feeds_tmem_mmas(function, planned)
@@ -281,17 +286,18 @@ fn smem_share_for_two_ctas(function: &Function, planned: &[PlannedLoop], target:
     has_capacity.then(|| tileas::budget::shared_memory_of_each(target, 2))
 }
 
-/// Returns the shared memory per CTA for two CTAs, if an iteration mostly waits for its own results. A second CTA then computes
-/// meanwhile, which is worth more than prefetching. The register limit per thread must be the same with one CTA and with two.
+/// Returns the shared memory in bytes that each of two CTAs gets, if an iteration mostly waits for its own results. Reason: a
+/// second CTA then computes meanwhile, which is worth more than prefetching. The register limit per thread must be the same with
+/// one CTA and with two.
 fn smem_share_if_latency_bound(function: &Function, planned: &[PlannedLoop], target: Target) -> Option<u32> {
     let warps = function.attrs.program.warps;
     let registers = |ctas| tileas::budget::registers(target, warps, ctas);
-    let waits = |planned: &PlannedLoop| {
+    let is_top_level_and_waits = |planned: &PlannedLoop| {
         let block = sched::loop_body(function, planned.number);
         block.is_some_and(|block| !tma_pipelines::is_nested(function, block)) && planned.is_latency_bound()
     };
     let is_eligible = !partition::has_copies(function) && registers(2) == registers(1) && !planned.is_empty();
-    (is_eligible && planned.iter().all(waits)).then(|| tileas::budget::shared_memory_of_each(target, 2))
+    (is_eligible && planned.iter().all(is_top_level_and_waits)).then(|| tileas::budget::shared_memory_of_each(target, 2))
 }
 
 /// Returns the number of co-resident CTAs for which registers suffice, in a `wgmma` function with a producer warp. Returns 0 if
@@ -309,8 +315,8 @@ fn max_wgmma_ctas(function: &Function, planned: &[PlannedLoop], target: Target, 
     };
     let ops = function.body.walk(function.region);
     let mut kinds = ops.into_iter().map(|op| &function.body.ops[op].kind);
-    let is_requested = choice != FeatureChoice::WherePays || function.attrs.program.cluster.is_some();
-    let pays = !is_requested
+    let is_excluded = choice != FeatureChoice::WherePays || function.attrs.program.cluster.is_some();
+    let pays = !is_excluded
         && planned.iter().all(is_eligible)
         && kinds.any(wgmma_in_flight::is_wgmma)
         && partition::check(function).is_ok();
@@ -330,7 +336,7 @@ fn feeds_tmem_mmas(function: &Function, planned: &PlannedLoop) -> bool {
     sched::loop_body(function, planned.number).is_some_and(|block| !tmem_mma_buffers::operands_in(function, block).is_empty())
 }
 
-/// Returns whether all copies of a loop are issued before the iteration that needs them.
+/// Returns whether all copies of a loop are issued at least one iteration before the iteration that needs their data.
 fn runs_ahead(function: &Function, schedule: &LoopSchedule) -> bool {
     let Some(block) = sched::loop_body(function, schedule.index) else { return false };
     let ops = &function.body.blocks[block].ops;
@@ -341,7 +347,7 @@ fn runs_ahead(function: &Function, schedule: &LoopSchedule) -> bool {
     copies.into_iter().all(|entry| entry.stage < schedule.last_stage())
 }
 
-/// Shortens prefetch distances until the schedules fit. Returns `None` if they do not fit with the shortest distances.
+/// Shortens prefetch distances until `fits` accepts the schedules. Returns `None` if `fits` rejects even the shortest distances.
 fn shorten_to_fit(
     function: &Function,
     mut planned: Vec<PlannedLoop>,
@@ -360,7 +366,7 @@ fn shorten_to_fit(
     }
 }
 
-/// The prefetch distance: the number of iterations between the issue of a copy and its use.
+/// Returns the prefetch distance of a copy with this start: the number of iterations between the issue of the copy and its use.
 fn prefetch_distance(start: i64, interval: i64) -> i64 {
     -start.div_euclid(interval)
 }
@@ -387,9 +393,9 @@ fn mma_operand_copies(function: &Function, PlannedLoop { number, graph, .. }: &P
     (0..graph.nodes.len()).filter(|n| graph.nodes[*n].can_run_ahead && fills(graph.nodes[*n].op)).collect()
 }
 
-/// Shortens the prefetch distance of the copy with the largest multi-stage buffer by one iteration. As long as all copies of its
-/// pipeline run ahead, their distances are shortened together. Returns false if no copy runs ahead. Also returns false if a copy
-/// that no longer runs ahead has no free cycles in its own iteration.
+/// Shortens the prefetch distance of the copy with the largest multi-stage buffer by one iteration. If all copies of the pipeline
+/// run at least two iterations ahead, their distances are shortened together. Returns false if no copy runs ahead. Also returns
+/// false if a copy that no longer runs ahead has no free cycles in its own iteration.
 fn shorten_prefetch(function: &Function, planned: &mut [PlannedLoop]) -> bool {
     let mut largest: Option<(u32, usize, usize)> = None;
     for (i, PlannedLoop { graph, plan, .. }) in planned.iter().enumerate() {
@@ -397,30 +403,30 @@ fn shorten_prefetch(function: &Function, planned: &mut [PlannedLoop]) -> bool {
             let iterations = prefetch_distance(plan.starts[n], i64::from(plan.interval));
             let buffers = buffer_accesses(&function.body.ops[node.op].kind);
             let bytes: u32 = buffers.iter().map(|access| function.attrs.program.buffers[access.buffer()].bytes()).sum();
-            let staged_buffer = bytes * (iterations as u32 + 1);
-            if iterations > 0 && largest.is_none_or(|(most, ..)| staged_buffer >= most) {
-                largest = Some((staged_buffer, i, n));
+            let staged_bytes = bytes * (iterations as u32 + 1);
+            if iterations > 0 && largest.is_none_or(|(largest_bytes, ..)| staged_bytes >= largest_bytes) {
+                largest = Some((staged_bytes, i, n));
             }
         }
     }
     let Some((_, i, n)) = largest else { return false };
-    let (same_pipeline, interval) = (mma_operand_copies(function, &planned[i]), i64::from(planned[i].plan.interval));
+    let (copies_of_pipeline, interval) = (mma_operand_copies(function, &planned[i]), i64::from(planned[i].plan.interval));
     let PlannedLoop { graph, plan, .. } = &mut planned[i];
-    if same_pipeline.contains(&n) && same_pipeline.iter().all(|n| prefetch_distance(plan.starts[*n], interval) > 1) {
-        same_pipeline.into_iter().for_each(|n| plan.starts[n] += interval);
+    if copies_of_pipeline.contains(&n) && copies_of_pipeline.iter().all(|n| prefetch_distance(plan.starts[*n], interval) > 1) {
+        copies_of_pipeline.into_iter().for_each(|n| plan.starts[n] += interval);
         return true;
     }
     plan.starts[n] += interval;
     if plan.starts[n] < 0 {
         return true;
     }
-    // A copy in its own iteration must still precede its readers, at a cycle at which its resources are free.
+    // The copy no longer runs ahead. It must still precede its readers, and start at a cycle at which its resources are free.
     let latest = graph.edges.iter().filter(|edge| edge.from == n && edge.distance == 0).map(|edge| plan.starts[edge.to]).min();
-    let mut rows = ReservationTable::new(plan.interval);
+    let mut reservations = ReservationTable::new(plan.interval);
     for (other, node) in graph.nodes.iter().enumerate().filter(|(other, _)| *other != n) {
-        rows.reserve(&node.cost.uses, plan.starts[other], other);
+        reservations.reserve(&node.cost.uses, plan.starts[other], other);
     }
-    match rows.first_free(&graph.nodes[n].cost.uses, 0, latest.unwrap_or(0)) {
+    match reservations.first_free(&graph.nodes[n].cost.uses, 0, latest.unwrap_or(0)) {
         Some(start) => {
             plan.starts[n] = start;
             true
@@ -429,7 +435,7 @@ fn shorten_prefetch(function: &Function, planned: &mut [PlannedLoop]) -> bool {
     }
 }
 
-/// Returns a loop's schedule in the form of the file, with a stage and a cycle for each op.
+/// Converts a modulo schedule to the form of `.sched` files, which has a stage and a cycle for each op.
 fn loop_schedule(function: &Function, planned: &PlannedLoop, in_flight: bool) -> LoopSchedule {
     let PlannedLoop { number, graph, plan, .. } = planned;
     let interval = i64::from(plan.interval);
@@ -446,17 +452,17 @@ fn loop_schedule(function: &Function, planned: &PlannedLoop, in_flight: bool) ->
         interval: plan.interval,
         resource_bound: plan.resource_bound,
         recurrence_bound: plan.recurrence_bound,
-        in_flight: in_flight && leaves_in_flight(function, *number),
+        in_flight: in_flight && has_wgmma_to_overlap(function, *number),
         entries: plan.starts.iter().enumerate().map(entry).collect(),
     }
 }
 
 /// Returns whether a loop has a `wgmma` that can stay in flight across iterations.
-fn leaves_in_flight(function: &Function, number: u32) -> bool {
-    sched::loop_body(function, number).is_some_and(|block| !wgmma_in_flight::mmas(function, block).is_empty())
+fn has_wgmma_to_overlap(function: &Function, number: u32) -> bool {
+    sched::loop_body(function, number).is_some_and(|block| !wgmma_in_flight::mmas_left_in_flight(function, block).is_empty())
 }
 
-/// The remark about a pipelined loop.
+/// Returns the text of the remark about a pipelined loop.
 fn summary(schedule: &LoopSchedule) -> String {
     let LoopSchedule { interval, resource_bound, recurrence_bound, .. } = schedule;
     let stages = schedule.last_stage() + 1;

@@ -24,23 +24,23 @@ pub(crate) fn run(function: &mut Function, pipelined_loops: &PipelinedLoops, lay
     let region = function.region;
     let ordering = TokenOrdering::new(function, layouts);
     let mut pass = BarrierPass { threads: function.attrs.program.warps * 32, function, pipelined_loops, ordering };
-    pass.place_in_region(region, Vec::new());
+    pass.place_barriers_in_region(region, Vec::new());
     *function = base::text::compact(function);
 }
 
-/// An access since the last barrier.
+/// A buffer access since the last barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct BarrierAccess {
     access: SchedulingAccess,
-    /// For an op of a pipelined loop: the iteration for which it works, relative to the current one.
+    /// For an op of a pipelined loop: the iteration whose data the op accesses, relative to the current iteration.
     iteration: Option<i32>,
-    /// For a pipeline's buffer: a stage was acquired since this access. The next write therefore goes to another stage, or to this
-    /// stage after it was drained. The flag implies nothing about other buffers in the same memory.
+    /// For a pipeline's buffer: whether a stage was acquired since this access. If so, the next write goes to another stage, or to
+    /// the accessed stage after its drain. The flag implies nothing about other buffers in the same memory.
     released: bool,
 }
 
 impl BarrierAccess {
-    /// The access as seen from the next iteration.
+    /// The same access, with `iteration` relative to the next iteration.
     fn seen_from_next_iteration(self) -> BarrierAccess {
         BarrierAccess { iteration: self.iteration.map(|iteration| iteration - 1), ..self }
     }
@@ -55,22 +55,22 @@ struct BarrierPass<'a> {
 }
 
 impl BarrierPass<'_> {
-    /// The buffer accesses of an op that barriers, not pipelines, must order.
+    /// The buffer accesses of an op that barriers must order. Accesses that a pipeline orders are left out.
     fn accesses(&self, op: OpId) -> Vec<BarrierAccess> {
         let (kind, iteration) = (&self.function.body.ops[op].kind, self.pipelined_loops.iterations.get(&op).copied());
         if tma_pipelines::buffer_filled_by_tma(kind).is_some() {
-            // The pipeline orders the copy: all threads wait for the pipeline before they continue.
+            // The pipeline orders the copy: all threads wait for the pipeline before they read the copied data.
             return Vec::new();
         }
         // Pipelines order the accesses of tensor memory MMAs and the accesses of threads to the same buffers.
-        if tmem_mma_buffers::is_mma(kind) {
+        if tmem_mma_buffers::is_tmem_mma(kind) {
             return Vec::new();
         }
         // With one warpgroup, a single warp accesses each TMEM lane, in program order. With more warps, a thread may store an
         // operand over an accumulator that another warp still loads.
         let one_warpgroup = self.threads <= tileas::tensor_memory::LANES;
         let ordered_accesses =
-            buffer_accesses(kind).into_iter().filter(|access| self.space(*access) == Space::Shared || !one_warpgroup);
+            buffer_accesses(kind).into_iter().filter(|access| self.space_of(*access) == Space::Shared || !one_warpgroup);
         ordered_accesses.map(|access| BarrierAccess { access, iteration, released: false }).collect()
     }
 
@@ -101,7 +101,7 @@ impl BarrierPass<'_> {
 
     /// Places the barriers of a region that starts with `pending` accesses since the last barrier. Returns the accesses pending
     /// at its end.
-    fn place_in_region(&mut self, region: Region, mut pending: Vec<BarrierAccess>) -> Vec<BarrierAccess> {
+    fn place_barriers_in_region(&mut self, region: Region, mut pending: Vec<BarrierAccess>) -> Vec<BarrierAccess> {
         let block = self.function.body.block_of(region);
         let ops = std::mem::take(&mut self.function.body.blocks[block].ops);
         let mut out: Vec<OpId> = Vec::with_capacity(ops.len());
@@ -124,7 +124,7 @@ impl BarrierPass<'_> {
             pending.extend(self.pending_after(op));
             let regions = self.function.body.ops[op].kind.regions();
             if !regions.is_empty() {
-                pending = self.place_in_regions(op, &regions, pending);
+                pending = self.place_barriers_in_regions(op, &regions, pending);
             }
             self.ordering.record_op(&self.function.body, op);
             out.push(op);
@@ -144,7 +144,7 @@ impl BarrierPass<'_> {
     }
 
     /// Places the barriers in the regions of an op. Returns the accesses that are pending after the op.
-    fn place_in_regions(&mut self, op: OpId, regions: &[Region], pending: Vec<BarrierAccess>) -> Vec<BarrierAccess> {
+    fn place_barriers_in_regions(&mut self, op: OpId, regions: &[Region], pending: Vec<BarrierAccess>) -> Vec<BarrierAccess> {
         let body = &self.function.body;
         let is_loop = body.ops[op].kind.core().is_some_and(Core::is_loop);
         let loop_part = self.pipelined_loops.parts.get(&op).copied();
@@ -156,13 +156,13 @@ impl BarrierPass<'_> {
             start.extend(ops.into_iter().flat_map(|op| self.pending_after(op)).map(BarrierAccess::seen_from_next_iteration));
         }
         let mut end = if is_loop { pending } else { Vec::new() };
-        // Control may skip a barrier inside the op, so only the ordering known before the op holds after it.
+        // Control may skip a barrier inside the op. So after the op, only the ordering that held before the op is certain.
         let ordering_before = self.ordering.clone();
         self.ordering.enter_regions(self.function, op);
         let ordering_inside = self.ordering.clone();
         for region in regions {
             self.ordering = ordering_inside.clone();
-            let pending_at_end = self.place_in_region(*region, start.clone());
+            let pending_at_end = self.place_barriers_in_region(*region, start.clone());
             end.extend(
                 pending_at_end
                     .into_iter()
@@ -179,21 +179,23 @@ impl BarrierPass<'_> {
     }
 
     /// The memory space of the accessed buffer.
-    fn space(&self, access: SchedulingAccess) -> Space {
+    fn space_of(&self, access: SchedulingAccess) -> Space {
         self.function.attrs.program.buffers[access.buffer()].space
     }
 
-    /// Returns whether threads fill a buffer through a pipeline.
-    fn has_pipeline(&self, buffer: Buffer) -> bool {
+    /// Returns whether a buffer has a pipeline that threads fill.
+    fn is_filled_by_threads_through_pipeline(&self, buffer: Buffer) -> bool {
         self.function.attrs.pipeline_of(buffer).is_some_and(|(_, info)| info.fill == Fill::Threads)
     }
 
-    /// Returns whether a barrier must separate two accesses.
+    /// Returns whether a barrier must separate access `a` from the later access `b`.
     fn conflicts(&self, a: BarrierAccess, b: BarrierAccess) -> bool {
         let attrs = &self.function.attrs;
-        match [a, b].map(|access| self.space(access.access)) {
-            // The pipeline orders its fills and drains, but not two fills of one stage.
-            [Space::Shared, Space::Shared] if a.access.buffer() == b.access.buffer() && self.has_pipeline(a.access.buffer()) => {
+        match [a, b].map(|access| self.space_of(access.access)) {
+            // The pipeline orders fills against drains, but does not order two fills of one stage.
+            [Space::Shared, Space::Shared]
+                if a.access.buffer() == b.access.buffer() && self.is_filled_by_threads_through_pipeline(a.access.buffer()) =>
+            {
                 let fills = |access: BarrierAccess| !matches!(access.access, SchedulingAccess::Read(_));
                 return fills(a) && fills(b) && !a.released;
             }

@@ -1,7 +1,8 @@
 //! Purpose: mark the view accesses that are emitted twice: with a bounds check per vector, and without checks for tiles that are
 //! fully inside the view.
 //! Requires: all other decisions about the function.
-//! Establishes: `versioned` on every eligible access for which the unchecked version saves more than a few checks.
+//! Establishes: `versioned` on every eligible access for which the unchecked version saves at least [`VERSIONING_LIMIT`] checks
+//! (more for copies).
 //! Preserves: the op order and every other attribute.
 //! See also: LLVM's loop versioning (`LoopVersioning`), here applied to single accesses.
 

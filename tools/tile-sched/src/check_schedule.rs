@@ -12,35 +12,35 @@ use base::diag::{Diagnostic, Place, Result};
 use base::ir::Operation;
 use sched::{Function, LoopSchedule, Module, Phase, ScheduleEntry};
 
-/// Checks every schedule: only copies run ahead, dependences hold, and no two ops occupy one resource at the same time.
+/// Checks every schedule of a file: only copies run ahead, dependences hold, and no two ops occupy one resource at the same time.
 pub(crate) fn check_schedules(file: &File<Module>) -> Result<()> {
     let machine = Machine::for_target(file.envelope.target()?);
     let has_placements = Phase::from_envelope(&file.envelope).is_some_and(|phase| phase >= Phase::Alloc);
     for schedule in &file.payload.schedules {
         let function = check_schedule(&file.payload, schedule, &machine)?;
-        if has_placements && schedule.in_flight && !crate::wgmma_in_flight::is_possible(function, schedule) {
+        if has_placements && schedule.in_flight && !crate::wgmma_in_flight::can_stay_in_flight(function, schedule) {
             let message = "an MMA stays in flight while a copy of the same iteration fills its operands";
-            return Err(refuse(schedule, message.into()));
+            return Err(schedule_error(schedule, message.into()));
         }
     }
     Ok(())
 }
 
-/// Checks the stages, dependences and resources of one schedule. Returns its function.
+/// Checks the stages, dependences and resources of one schedule. Returns the function that contains the scheduled loop.
 pub(crate) fn check_schedule<'m>(module: &'m Module, schedule: &LoopSchedule, machine: &Machine) -> Result<&'m Function> {
     let function = module.functions.iter().find(|function| function.name == schedule.function);
-    let function = function.ok_or_else(|| refuse(schedule, "there is no such function".into()))?;
+    let function = function.ok_or_else(|| schedule_error(schedule, "there is no such function".into()))?;
     let for_op = for_loops(function).get(schedule.index as usize).copied();
-    let for_op = for_op.ok_or_else(|| refuse(schedule, "there is no such loop".into()))?;
+    let for_op = for_op.ok_or_else(|| schedule_error(schedule, "there is no such loop".into()))?;
     let graph = Graph::build(module, function, for_op, machine);
-    let graph = graph.map_err(|reason| refuse(schedule, format!("it cannot be pipelined: {reason}")))?;
+    let graph = graph.map_err(|reason| schedule_error(schedule, format!("it cannot be pipelined: {reason}")))?;
     let check = ScheduleCheck { function, schedule, graph: &graph };
     check.check_stages().and_then(|()| check.check_dependences()).and_then(|()| check.check_resources())?;
     Ok(function)
 }
 
 /// The error for an infeasible schedule.
-fn refuse(schedule: &LoopSchedule, message: String) -> Box<Diagnostic> {
+fn schedule_error(schedule: &LoopSchedule, message: String) -> Box<Diagnostic> {
     let place = Place::Entity(format!("func {}, loop {}", schedule.function, schedule.index));
     Diagnostic::invalid("SC120", message).at(place)
 }
@@ -64,8 +64,8 @@ impl ScheduleCheck<'_> {
     fn start(&self, node: usize) -> i64 {
         self.schedule.start(self.entry(node))
     }
-    fn refuse<T>(&self, message: String) -> Result<T> {
-        Err(refuse(self.schedule, message))
+    fn infeasible<T>(&self, message: String) -> Result<T> {
+        Err(schedule_error(self.schedule, message))
     }
 
     /// Checks that all ops except copies are in the last stage, which computes.
@@ -74,7 +74,11 @@ impl ScheduleCheck<'_> {
         let last = self.schedule.last_stage();
         for (node, entry) in entries.iter().enumerate() {
             if !nodes[node].can_run_ahead && entry.stage != last {
-                return self.refuse(format!("{} is in stage {}, but computes in stage {last}", self.op_name(node), entry.stage));
+                return self.infeasible(format!(
+                    "{} is in stage {}, but computes in stage {last}",
+                    self.op_name(node),
+                    entry.stage
+                ));
             }
         }
         Ok(())
@@ -88,7 +92,8 @@ impl ScheduleCheck<'_> {
             if self.start(edge.to) < earliest {
                 let (from, to) = (self.op_name(edge.from), self.op_name(edge.to));
                 let cycles_late = earliest - self.start(edge.to);
-                return self.refuse(format!("{to} starts {cycles_late} cycles before the result of {from} that it needs is ready"));
+                return self
+                    .infeasible(format!("{to} starts {cycles_late} cycles before the result of {from} that it needs is ready"));
             }
         }
         Ok(())
@@ -104,7 +109,11 @@ impl ScheduleCheck<'_> {
                 let Some(&cycles) = node.cost.uses.get(&resource) else { continue };
                 let (from, cycles) = (self.start(i).rem_euclid(interval), i64::from(cycles));
                 if cycles > interval {
-                    return self.refuse(format!("{} needs {} for {cycles} of {interval} cycles", self.op_name(i), resource.name()));
+                    return self.infeasible(format!(
+                        "{} needs {} for {cycles} of {interval} cycles",
+                        self.op_name(i),
+                        resource.name()
+                    ));
                 }
                 // An occupation that reaches past the end of the interval wraps around to its start.
                 occupations.push((from, (from + cycles).min(interval), i));
@@ -115,7 +124,7 @@ impl ScheduleCheck<'_> {
                 let ((_, end, first), (start, _, second)) = (pair[0], pair[1]);
                 if start < end {
                     let (first, second) = (self.op_name(first), self.op_name(second));
-                    return self.refuse(format!("{first} and {second} both need {} in cycle {start}", resource.name()));
+                    return self.infeasible(format!("{first} and {second} both need {} in cycle {start}", resource.name()));
                 }
             }
         }

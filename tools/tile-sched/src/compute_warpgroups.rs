@@ -1,7 +1,7 @@
 //! Decides whether two compute warp groups share the work of the computing threads. Only analyses; rewrites nothing.
 //!
 //! A function qualifies if its work falls into two connected components, as attention over two halves of the rows does. Each
-//! compute role then has its own accumulators and operands in tensor memory, and computes while the other one waits for MMAs.
+//! compute role then has its own accumulators and operands in tensor memory, and computes while the other role waits for MMAs.
 //! The loops may be materialized or not. FlashAttention-3 calls the scheme ping-pong scheduling.
 
 use crate::feature_choice::Reason;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use tileas::Buffer;
 use tileas::ping_pong::{COMPONENTS, PingPong, ping_pong};
 
-/// Minimum number of exponentials per thread in one op with which the op delays other warps noticeably.
+/// Minimum number of exponentials per thread and op from which the op delays other warps noticeably.
 const MANY_EXPONENTIALS: u32 = 16;
 
 /// The compute role (0 or 1) of each op.
@@ -25,8 +25,9 @@ const MANY_EXPONENTIALS: u32 = 16;
 pub(crate) struct ComputeGroups(PingPong);
 
 impl ComputeGroups {
-    /// Returns two compute groups, or the reason against two.
-    pub(crate) fn of(function: &Function) -> Result<ComputeGroups, Reason> {
+    /// Divides the work between two compute roles, and checks that their private buffers share no memory. The error is the reason
+    /// against two compute roles.
+    pub(crate) fn find_with_placements(function: &Function) -> Result<ComputeGroups, Reason> {
         let groups = ComputeGroups::find(function)?;
         match groups.have_overlaps(function) {
             true => Err("private buffers of a compute role share memory with other buffers".into()),
@@ -34,7 +35,7 @@ impl ComputeGroups {
         }
     }
 
-    /// Like [`ComputeGroups::of`], but without the check of buffer placements.
+    /// Like [`ComputeGroups::find_with_placements`], but without the check of buffer placements.
     pub(crate) fn find(function: &Function) -> Result<ComputeGroups, Reason> {
         let body = &function.body;
         let waits = |op: OpId| matches!(body.ops[op].kind, Op::CopyWait { .. } | Op::GroupWait { .. });
@@ -77,7 +78,7 @@ impl ComputeGroups {
                 && self.is_for_body(function, block)
             {
                 true => turn_ops.extend(turns),
-                // A role that never gets a turn in this block would block the other one, so give up alternation.
+                // A role that never gets a turn in this block would block the other role, so no op of the function takes turns.
                 false if !turns.is_empty() => return BTreeMap::new(),
                 false => {}
             }
@@ -93,7 +94,7 @@ impl ComputeGroups {
         loop_bodies.any(|region| body.block_of(region) == block)
     }
 
-    /// Returns whether the compute roles of two buffers allow that the buffers share memory.
+    /// Returns whether two buffers may share memory: the same compute role uses both, or no compute role uses one of them.
     pub(crate) fn may_share_memory(&self, one: Buffer, other: Buffer) -> bool {
         self.0.can_share_memory(one, other)
     }

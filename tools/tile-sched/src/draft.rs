@@ -5,7 +5,7 @@
 //! See also: [`crate::partition`], which splits a function into warp roles.
 //!
 //! A function with TMA copies is first written for a producer warp, which fills the stages. If the split into warp roles then turns
-//! out to be impossible, the draft writes the function again for one role, from the function before `pipeline-loops`.
+//! out to be impossible, the draft starts again from the function before `pipeline-loops`, and writes the loops for one role.
 
 use crate::feature_choice::{FeatureChoice, Overlap, Reason, RoleChoices};
 use crate::materialize::{self, PipelinedLoops};
@@ -33,7 +33,7 @@ pub(crate) const PASSES: &[(Phase, DraftPass)] = &[
 enum DraftRoles {
     /// One role: a producer warp would have nothing to do, or an option turns roles off.
     NoProducer,
-    /// One role, although the function has TMA copies.
+    /// One role, although the function has TMA copies. The reason tells why the function is not split.
     Declined(Reason),
     /// Several roles.
     Several {
@@ -45,8 +45,10 @@ enum DraftRoles {
 /// A function between the passes `pipeline-loops` and `warp-roles`: the decisions and facts that no file records.
 pub(crate) struct Draft {
     roles: DraftRoles,
+    /// The options for warp roles.
     choices: RoleChoices,
     pipelined_loops: PipelinedLoops,
+    /// Whether two compute roles take turns. Pass `tmem-pipelines` sets this flag.
     has_two_compute_roles: bool,
 }
 
@@ -65,7 +67,7 @@ impl Draft {
         Draft::write_loops(function, schedules, roles, choices)
     }
 
-    /// Materializes the loops of a function for the given roles.
+    /// Rewrites the scheduled loops of a function for the given roles. Starts the draft.
     fn write_loops(function: &mut Function, schedules: &[LoopSchedule], roles: DraftRoles, choices: RoleChoices) -> Draft {
         let has_several = matches!(roles, DraftRoles::Several { .. });
         let own_schedules = match has_several || partition::share_pipelines::are_shared(function) {
@@ -77,6 +79,7 @@ impl Draft {
         Draft { roles, choices, pipelined_loops, has_two_compute_roles: false }
     }
 
+    /// Adds the pipelines of tensor memory MMAs, and the ping-pong order of two compute roles.
     pub(crate) fn add_tmem_pipelines(&mut self, function: &mut Function, _: &Arena<LayoutId, Layout>) {
         let may_overlap = matches!(self.roles, DraftRoles::Several { .. }) && self.choices.overlap != FeatureChoice::Never;
         let ping_pong_roles = if may_overlap { partition::ping_pong_roles(function) } else { Default::default() };
@@ -88,6 +91,7 @@ impl Draft {
         hoisted_tma_loads::run(function);
     }
 
+    /// Reorders the softmax if the function has two compute roles.
     pub(crate) fn order_softmax(&mut self, function: &mut Function, _: &Arena<LayoutId, Layout>) {
         if self.has_two_compute_roles {
             softmax_critical_path::run(function);

@@ -1,4 +1,4 @@
-//! The choices that the options for warp roles leave, and the reasons against them.
+//! The choices that the options `--roles` and `--overlap` make, and the types for the reasons against warp roles.
 
 use base::Envelope;
 

@@ -1,4 +1,4 @@
-//! The loops that this tool schedules.
+//! The `for` loops of a function. Only these loops can be scheduled.
 
 use base::Region;
 use base::ir::Op as OpId;

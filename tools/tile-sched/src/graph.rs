@@ -1,5 +1,5 @@
-//! Builds the dependence graph of one loop. An edge has the cycles and the number of iterations by which one op must follow
-//! another.
+//! Builds the dependence graph of one loop. An edge has the cycles and the number of iterations by which an op must follow another
+//! op.
 //!
 //! A warp issues in order, so ops that compute stay in program order, one iteration after the other. Only copies can run ahead of
 //! their iteration. Their addresses may depend only on the loop counter and on lookups ([`is_lookup`]) that it indexes.
@@ -35,13 +35,13 @@ pub(crate) struct Edge {
     pub(crate) to: usize,
     /// Cycles by which `to` should follow `from`, so that it does not stall.
     pub(crate) latency: u32,
-    /// Cycles by which `to` must follow `from`. It is less than `latency` if `from` is a copy, because `to` waits for the copy.
+    /// Cycles by which `to` must follow `from`. The number is zero if `from` is a copy, because `to` waits for the copy's data.
     pub(crate) min_latency: u32,
     /// Number of iterations by which `to` is later than `from`.
     pub(crate) distance: u32,
 }
 
-/// The body of a loop without its terminator. The index of a node is the index of its op in the body.
+/// The dependence graph of a loop's body, without the terminator. The index of a node is the index of its op in the body.
 #[derive(Clone)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
@@ -58,7 +58,7 @@ pub(crate) fn all_buffer_accesses(function: &Function, op: OpId) -> Vec<Scheduli
 }
 
 impl Graph {
-    /// Builds the graph, or returns the reason the loop stays serial.
+    /// Builds the graph of a loop, or returns the reason why the loop cannot be pipelined.
     pub(crate) fn build(module: &Module, function: &Function, for_op: OpId, machine: &Machine) -> Result<Graph, String> {
         let body = &function.body;
         let region = for_body(function, for_op);
@@ -106,7 +106,8 @@ impl Graph {
         self.edges.push(Edge { from, to, latency, min_latency: latency, distance });
     }
 
-    /// Adds the edges of values: uses in the same iteration, and loop-carried uses in the next.
+    /// Adds the edges from ops to the users of their results: users in the same iteration, and users of loop-carried values in the
+    /// next iteration.
     fn add_value_edges(&mut self, function: &Function, block: Block) {
         let body = &function.body;
         let producers: BTreeMap<Value, usize> = self
@@ -120,7 +121,7 @@ impl Graph {
             body.ops[terminator].kind.operands().iter().map(|value| producers.get(value).copied()).collect();
         let args = &body.blocks[block].args;
         for to in (0..self.nodes.len()).filter(|to| !self.nodes[*to].can_run_ahead).collect::<Vec<_>>() {
-            for value in deep_operands(function, self.nodes[to].op) {
+            for value in operands_with_regions(function, self.nodes[to].op) {
                 if let Some(&from) = producers.get(&value).filter(|from| !self.nodes[**from].can_run_ahead) {
                     let latency = self.latency(function, from, to);
                     self.add_edge(from, to, latency, 0);
@@ -142,7 +143,7 @@ impl Graph {
         };
         let cost = &self.nodes[from].cost;
         match (reads_fragments(from), reads_fragments(to)) {
-            // Accumulators pass from MMA to MMA fragment by fragment.
+            // An MMA starts before its accumulator is complete: accumulators pass from MMA to MMA fragment by fragment.
             (true, true) => cost.uses.values().copied().max().unwrap_or(0),
             (true, false) => cost.full_result,
             _ => cost.first_result,
@@ -162,8 +163,8 @@ impl Graph {
         }
     }
 
-    /// Adds the edges between consecutive computing ops. They issue in order, and an arithmetic op occupies the warps for its issue
-    /// cycles.
+    /// Adds the edges between consecutive ops that cannot run ahead. These ops issue in order, and an arithmetic op occupies the
+    /// warps for its issue cycles.
     fn add_issue_order_edges(&mut self) {
         let computing_nodes: Vec<usize> = (0..self.nodes.len()).filter(|i| !self.nodes[*i].can_run_ahead).collect();
         let issue_cycles = |node: &Node| {
@@ -181,7 +182,8 @@ impl Graph {
     }
 }
 
-/// The ops of a loop's body whose results only addresses of prefetched copies use. Each prefetched copy recomputes them.
+/// The ops of a loop's body whose results are used only for the addresses of prefetched copies. These ops cost nothing in the loop
+/// itself, because each prefetched copy recomputes them.
 fn ops_only_for_addresses(function: &Function, block: Block, slices: &[Option<Vec<OpId>>]) -> BTreeSet<OpId> {
     let body = &function.body;
     let addresses: BTreeSet<OpId> = slices.iter().flatten().flatten().copied().collect();
@@ -191,20 +193,21 @@ fn ops_only_for_addresses(function: &Function, block: Block, slices: &[Option<Ve
         if addresses.contains(&op) && body.ops[op].results.iter().all(|value| !needed.contains(value)) {
             only_addresses.insert(op);
         } else {
-            needed.extend(deep_operands(function, op));
+            needed.extend(operands_with_regions(function, op));
         }
     }
     only_addresses
 }
 
 /// The operands of an op and of all ops in its regions.
-fn deep_operands(function: &Function, op: OpId) -> Vec<Value> {
+fn operands_with_regions(function: &Function, op: OpId) -> Vec<Value> {
     let body = &function.body;
     let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
     std::iter::once(op).chain(inner).flat_map(|op| body.ops[op].kind.operands()).collect()
 }
 
-/// Checks that no op leaves the loop, or ends an iteration, early.
+/// Checks that no op leaves the loop early, and that none ends an iteration early. The error is the reason why the loop cannot be
+/// pipelined.
 pub(crate) fn check_no_early_exit(function: &Function, block: Block) -> Result<(), String> {
     let body = &function.body;
     let end = body.terminator(block);
@@ -227,7 +230,7 @@ pub(crate) fn check_no_early_exit(function: &Function, block: Block) -> Result<(
     Ok(())
 }
 
-/// Returns the ops of the loop's body that compute a copy's address, in order, or the reason the copy cannot run ahead.
+/// Returns the ops of the loop's body that compute a copy's address, in program order, or the reason why the copy cannot run ahead.
 pub(crate) fn address_slice(function: &Function, for_op: OpId, copy: OpId) -> Result<Vec<OpId>, String> {
     let body = &function.body;
     let block = body.block_of(for_body(function, for_op));
@@ -274,9 +277,9 @@ pub(crate) fn address_slice_of_read(function: &Function, block: Block, access: O
     Ok(slice.into_iter().map(|at| body.blocks[block].ops[at]).collect())
 }
 
-/// Checks that no other op of the loop writes the buffer, and that no op outside the loop uses it. The readers must follow the copy
-/// in the same iteration. If TMA fills the buffer, other TMA copies of the loop, and other loops that share its pipeline, may fill
-/// it too.
+/// Checks that no other op of the loop writes the buffer that a copy fills, and that no op outside the loop uses the buffer. The
+/// readers must follow the copy in the same iteration. If TMA fills the buffer, other TMA copies of the loop may fill the buffer
+/// too, and so may other loops that share its pipeline.
 fn check_sole_writer(function: &Function, block: Block, copy: OpId, buffer: Buffer) -> Result<(), String> {
     let body = &function.body;
     let by_tma = |op: OpId| tma_pipelines::buffer_filled_by_tma(&body.ops[op].kind) == Some(buffer);
@@ -304,7 +307,7 @@ fn check_sole_writer(function: &Function, block: Block, copy: OpId, buffer: Buff
     Ok(())
 }
 
-/// Checks that tokens order an access with this token only after loads of the loop, not after its stores or atomics.
+/// Checks that an access with this token is ordered only after loads of the loop, not after its stores or atomics.
 fn check_only_after_loads(function: &Function, block: Block, token: Value) -> Result<(), String> {
     let body = &function.body;
     let terminator = body.terminator(block).expect("a loop's body ends in continue");
@@ -335,12 +338,12 @@ fn check_only_after_loads(function: &Function, block: Block, token: Value) -> Re
     Ok(())
 }
 
-/// Checks that the result token of a copy orders only loads after the copy in the same iteration.
+/// Checks that in the same iteration only loads are ordered after a copy by the copy's result token.
 fn check_only_before_loads(function: &Function, block: Block, token: Value) -> Result<(), String> {
     let body = &function.body;
     let mut ordered_tokens = BTreeSet::from([token]);
     for &op in &body.blocks[block].ops {
-        if !deep_operands(function, op).iter().any(|value| ordered_tokens.contains(value)) {
+        if !operands_with_regions(function, op).iter().any(|value| ordered_tokens.contains(value)) {
             continue;
         }
         match &body.ops[op].kind {

@@ -27,28 +27,29 @@ pub(crate) fn run(function: &mut Function) {
     copies.collect::<Vec<_>>().into_iter().for_each(|(copy, buffer)| add_pipeline(function, copy, buffer));
 }
 
-/// Adds a one-stage pipeline for a copy, with its pipeline steps. Leaves the copy as it is if it is not issued before its readers.
+/// Adds a one-stage pipeline for a copy, with its pipeline steps. Leaves the copy as it is if the copy follows a reader, or if a
+/// write of global memory or a return comes before the last reader.
 fn add_pipeline(function: &mut Function, copy: OpId, buffer: Buffer) {
     let body = &function.body;
-    let with_inner = |op: OpId| {
+    let op_and_inner_ops = |op: OpId| {
         let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
         inner.chain([op]).collect::<Vec<OpId>>()
     };
     let accesses_buffer =
         |op: OpId| op != copy && buffer_accesses(&body.ops[op].kind).iter().any(|access| access.buffer() == buffer);
     let ops = &body.blocks[function.entry()].ops;
-    let readers: Vec<usize> = (0..ops.len()).filter(|at| with_inner(ops[*at]).into_iter().any(accesses_buffer)).collect();
+    let readers: Vec<usize> = (0..ops.len()).filter(|at| op_and_inner_ops(ops[*at]).into_iter().any(accesses_buffer)).collect();
     let (Some(&first), Some(&last)) = (readers.first(), readers.last()) else { return };
     let copy_index = ops.iter().position(|op| *op == copy).expect("the copy is in the function's block");
     if copy_index > first
-        || ops[copy_index..=last].iter().flat_map(|op| with_inner(*op)).any(|op| must_follow_copies(&body.ops[op].kind))
+        || ops[copy_index..=last].iter().flat_map(|op| op_and_inner_ops(*op)).any(|op| must_follow_copies(&body.ops[op].kind))
     {
         // The copy stays as it is. The hazard checker reports later that no op waits for the copy.
         return;
     }
     let by_mma = readers
         .iter()
-        .flat_map(|at| with_inner(ops[*at]))
+        .flat_map(|at| op_and_inner_ops(ops[*at]))
         .any(|op| tmem_mma_buffers::mma_operands(&body.ops[op].kind).contains(&Some(buffer)));
     // An MMA in flight may read its operands until a thread has waited for it, so the release follows the waits.
     let group_waits = ops[last + 1..].iter().take_while(|op| matches!(body.ops[**op].kind, Op::GroupWait { .. })).count();

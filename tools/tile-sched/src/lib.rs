@@ -1,8 +1,8 @@
 //! Passes from `.as` (TileAS, the assembler-near dialect) to `.sched`.
 //!
-//! Each pass establishes one [`Phase`] of the file and requires the phase before it; [`sched::phase`] lists what each phase adds. The
-//! verifier checks the phase after each pass in debug builds, and whenever a file is read. The header of each pass module states in
-//! detail what the pass requires, establishes and preserves.
+//! Each pass establishes one [`Phase`] of the file and requires the phase before it; [`sched::phase`] lists what each phase adds.
+//! The verifier checks the phase after each pass in debug builds, and whenever a file is read. The header of each pass module
+//! states in detail what the pass requires, establishes and preserves.
 //!
 //! A `.sched` file, perhaps edited by hand, continues with the pass after its phase. The passes from `pipeline-loops` to
 //! `warp-roles` share facts that no file holds ([`draft`]), so no run can continue between them.
@@ -91,12 +91,14 @@ pub const PASSES: &[Pass<Scheduling>] = &[
     pass!("multicast", |state| {
         state.run_on_functions(|function, context| multicast::run(function, context.layouts, context.envelope))
     }),
-    pass!("store-waits", |state| state.mark(|function, _| tma_store_waits::run(function))),
-    pass!("lazy-fragments", |state| state.mark(|function, context| mark_lazy_fragments::run(function, context.layouts))),
-    pass!("prefetch-fragments", |state| state.mark(|function, _| prefetch_first_fragments::run(function))),
-    pass!("versioned-accesses", |state| state.mark(|function, context| bounds_check_versioning::run(function, context.layouts))),
+    pass!("store-waits", |state| state.run_marking_pass(|function, _| tma_store_waits::run(function))),
+    pass!("lazy-fragments", |state| state
+        .run_marking_pass(|function, context| mark_lazy_fragments::run(function, context.layouts))),
+    pass!("prefetch-fragments", |state| state.run_marking_pass(|function, _| prefetch_first_fragments::run(function))),
+    pass!("versioned-accesses", |state| state
+        .run_marking_pass(|function, context| bounds_check_versioning::run(function, context.layouts))),
     pass!("packed-arithmetic", |state| {
-        state.mark(|function, context| pack_f32x2::run(function, context.layouts, context.target))
+        state.run_marking_pass(|function, context| pack_f32x2::run(function, context.layouts, context.target))
     }),
     // The last phase adds nothing; it declares the file complete, so that the verifier checks all rules.
     pass!("materialize", |_| Ok(())),
@@ -107,6 +109,7 @@ const PASSES_BEFORE_PIPELINING: usize = Phase::PipelineLoops as usize;
 
 /// The state that the passes share.
 pub struct Scheduling {
+    /// The file that the passes change.
     pub file: File<Module>,
     /// One draft for each function, from pass `pipeline-loops` to `warp-roles`; `None` before and after.
     drafts: Option<Vec<Draft>>,
@@ -142,7 +145,7 @@ impl Scheduling {
         Ok(())
     }
 
-    /// Runs a pass on each function.
+    /// Runs a pass that may fail on each function. Stops at the first error.
     fn run_on_functions(&mut self, run: fn(&mut Function, &mut Context<'_>) -> Result<()>) -> Result<()> {
         let File { envelope, payload: Module { functions, layouts, .. } } = &mut self.file;
         let target = envelope.target()?;
@@ -150,8 +153,9 @@ impl Scheduling {
         functions.iter_mut().try_for_each(|function| run(function, &mut context))
     }
 
-    /// Runs a pass that cannot fail on each function. The pass sets attributes of ops, or wraps an op in `pairs`; it moves no op.
-    fn mark(&mut self, run: fn(&mut Function, &Context<'_>)) -> Result<()> {
+    /// Runs a marking pass on each function. A marking pass cannot fail. It sets attributes of ops or wraps an op in `pairs`, and
+    /// moves no op.
+    fn run_marking_pass(&mut self, run: fn(&mut Function, &Context<'_>)) -> Result<()> {
         let File { envelope, payload: Module { functions, layouts, .. } } = &mut self.file;
         let target = envelope.target()?;
         let context = Context { layouts, envelope, target };
@@ -186,8 +190,8 @@ impl Scheduling {
 }
 
 impl Scheduling {
-    /// The file in the state after the last pass. In a draft, the ids of ops are not in program order, because later passes refer to
-    /// ops by id; the returned file has them in order.
+    /// The file in the state after the last pass. In a draft, the ids of ops are not in program order, because later passes refer
+    /// to ops by id; the returned file has them in order.
     pub fn written_file(&self) -> Cow<'_, File<Module>> {
         if !Phase::from_envelope(&self.file.envelope).is_some_and(Phase::is_draft) {
             return Cow::Borrowed(&self.file);
@@ -214,7 +218,7 @@ fn run_later_passes(file: File<Module>) -> Result<File<Module>> {
     Ok(state.file)
 }
 
-/// Checks the schedules of a file whose loops are not pipelined yet.
+/// Checks the schedules of a file if its loops are not pipelined yet.
 pub fn check(file: &File<Module>) -> Result<()> {
     match Phase::from_envelope(&file.envelope) {
         // No scheduled loops are left, and the verifier checked the file when it was read.

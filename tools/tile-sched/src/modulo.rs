@@ -1,5 +1,5 @@
-//! Iterative modulo scheduling after Rau: finds an initiation interval and a start cycle for every op. At that interval
-//! consecutive iterations never need one resource twice in a cycle, and no op starts before its operands are ready.
+//! Iterative modulo scheduling after Rau: finds an initiation interval for a loop and a start cycle for every op. When iterations
+//! start at this interval, no two ops use a resource in the same cycle, and no op starts before its operands are ready.
 
 use crate::graph::Graph;
 use crate::resource_model::Resource;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Maximum number of intervals to try before the loop stays serial. Bounds the compile time.
 const MAX_INTERVALS: u32 = 64;
-/// Maximum number of placements per op, on average, before the scheduler gives up an interval. Bounds the compile time.
+/// Maximum number of placements per op, on average, before the scheduler tries the next interval. Bounds the compile time.
 const MAX_PLACEMENTS_PER_OP: usize = 6;
 
 /// A modulo schedule of a loop. All fields are in cycles.
@@ -23,7 +23,7 @@ pub(crate) struct ModuloSchedule {
     pub(crate) starts: Vec<i64>,
 }
 
-/// Returns the interval that the busiest resource needs, in cycles.
+/// Returns the shortest interval, in cycles, in which one iteration's uses of the busiest resource fit.
 pub(crate) fn resource_bound(graph: &Graph) -> u32 {
     let cycles_on = |resource: Resource| {
         let uses = graph.nodes.iter().map(|node| node.cost.uses.get(&resource).copied().unwrap_or(0));
@@ -43,7 +43,8 @@ pub(crate) fn recurrence_bound(graph: &Graph) -> u32 {
     low
 }
 
-/// Returns the length in cycles of the longest path from each node, or `None` if a dependence cycle makes it unbounded.
+/// Returns the height of each node: the length in cycles of the longest path from the node. Returns `None` if the interval is so
+/// short that a dependence cycle makes paths arbitrarily long.
 fn path_heights(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
     let mut heights = vec![0i64; graph.nodes.len()];
     // Each pass extends the paths by one more loop-carried edge.
@@ -51,9 +52,9 @@ fn path_heights(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
     for _ in 0..passes {
         let mut changed = false;
         for edge in graph.edges.iter().rev() {
-            let length_through_edge = heights[edge.to] + i64::from(edge.latency) - i64::from(interval) * i64::from(edge.distance);
-            if length_through_edge > heights[edge.from] {
-                heights[edge.from] = length_through_edge;
+            let height_through_edge = heights[edge.to] + i64::from(edge.latency) - i64::from(interval) * i64::from(edge.distance);
+            if height_through_edge > heights[edge.from] {
+                heights[edge.from] = height_through_edge;
                 changed = true;
             }
         }
@@ -64,7 +65,8 @@ fn path_heights(graph: &Graph, interval: u32) -> Option<Vec<i64>> {
     None
 }
 
-/// Finds a schedule: tries intervals from the lower bounds upwards.
+/// Finds a schedule: tries intervals from the lower bounds upwards. Returns `None` if no interval within [`MAX_INTERVALS`]
+/// succeeds.
 pub(crate) fn schedule(graph: &Graph) -> Option<ModuloSchedule> {
     let (resource_bound, recurrence_bound) = (resource_bound(graph), recurrence_bound(graph));
     let mut interval = resource_bound.max(recurrence_bound);
@@ -81,9 +83,10 @@ pub(crate) fn schedule(graph: &Graph) -> Option<ModuloSchedule> {
     None
 }
 
-/// The reservation table: for each resource, the start, the cycles and the node of each reservation, modulo the interval.
+/// The modulo reservation table: the cycles, modulo the interval, in which nodes use each resource.
 pub(crate) struct ReservationTable {
     interval: i64,
+    /// For each resource, the reservations: the start cycle, the number of cycles and the node.
     reserved: BTreeMap<Resource, Vec<(i64, i64, usize)>>,
 }
 
@@ -121,7 +124,7 @@ impl ReservationTable {
         self.reserved.values_mut().for_each(|reserved| reserved.retain(|(_, _, other)| *other != node));
     }
 
-    /// Returns the first start from `from` up to `to` without a conflict.
+    /// Returns the first start from `from` up to `to` at which an op with these `uses` has no conflict.
     pub(crate) fn first_free(&self, uses: &BTreeMap<Resource, u32>, from: i64, to: i64) -> Option<i64> {
         let mut start = from;
         while start <= to {
@@ -133,7 +136,7 @@ impl ReservationTable {
         None
     }
 
-    /// Returns the last start from `from` down to `to` without a conflict.
+    /// Returns the last start from `from` down to `to` at which an op with these `uses` has no conflict.
     fn last_free(&self, uses: &BTreeMap<Resource, u32>, from: i64, to: i64) -> Option<i64> {
         let mut start = from;
         while start >= to {
@@ -146,8 +149,8 @@ impl ReservationTable {
     }
 }
 
-/// Delays every op as far as its successors allow, from the last to the first. Iterations become short, and copies occupy their
-/// buffers no longer than needed.
+/// Delays every op as far as its successors allow, from the last op to the first. Reason: iterations become shorter, and copies
+/// occupy their buffers no longer than needed.
 fn delay_ops(graph: &Graph, interval: u32, starts: &mut [i64]) {
     let mut reservations = ReservationTable::new(interval);
     for (i, node) in graph.nodes.iter().enumerate() {
@@ -185,10 +188,12 @@ fn advance_copies(graph: &Graph, interval: u32, starts: &mut [i64]) {
     }
 }
 
-/// A conflicting node, and the nearest starts after and before it that avoid the conflict.
+/// A node whose reservation conflicts with an op that is to be placed.
 struct Conflict {
     node: usize,
+    /// The first later start of the op that avoids the conflict.
     later_start: i64,
+    /// The last earlier start of the op that avoids the conflict.
     earlier_start: i64,
 }
 
@@ -259,9 +264,10 @@ mod tests {
         Edge { from, to, latency, min_latency: latency, distance }
     }
 
-    /// A copy, a read and an MMA: the MMA's resource bounds the interval, and the copy starts early.
+    /// The loop has a copy, a read and an MMA. The MMA bounds the interval (1024 cycles), and the copy starts in an earlier
+    /// iteration.
     #[test]
-    fn an_mma_loop_runs_at_the_rate_of_its_mma() {
+    fn mma_bounds_the_interval_and_the_copy_runs_ahead() {
         let nodes = vec![
             node(&[(Resource::GlobalMemory, 256)], true),
             node(&[(Resource::SharedMemory, 256)], false),
@@ -274,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn two_users_of_a_resource_do_not_overlap() {
+    fn ops_on_the_same_resource_do_not_overlap() {
         let nodes = (0..3).map(|_| node(&[(Resource::SharedMemory, 7)], false)).collect();
         let edges = vec![edge(0, 1, 0, 0), edge(1, 2, 0, 0), edge(2, 0, 1, 1)];
         let plan = schedule(&Graph { nodes, edges }).unwrap();

@@ -28,7 +28,7 @@ const REGISTER_GRANULARITY: u32 = 8;
 const MIN_PERCENT_OF_ESTIMATE: u32 = 75;
 /// With at most this many registers per thread, 16 warps fit on an SM, which hide the latencies. A lower limit would cause spills.
 const FEW_REGISTERS: u32 = 112;
-/// The number of warps per SM that suffices to hide latencies.
+/// Number of warps per SM that suffices to hide latencies.
 pub(crate) const ENOUGH_WARPS: u32 = 16;
 
 pub(crate) fn run(file: &mut File<Module>) -> base::diag::Result<()> {
@@ -60,7 +60,7 @@ pub(crate) fn raise_for_loops(file: &mut File<Module>) -> base::diag::Result<()>
     Ok(())
 }
 
-/// The CTAs that are resident on an SM, and the registers that a thread needs according to the estimate.
+/// An occupancy, in CTAs per SM, and the estimate of the registers that a thread needs.
 struct ResidentCtas {
     ctas: u32,
     needed_registers: u32,
@@ -89,8 +89,8 @@ fn log(function: &Function, message: String, pass: &str, envelope: &mut Envelope
     });
 }
 
-/// Returns the CTAs and the estimated registers of a function without loops. The number of CTAs is one more than fit with the
-/// estimated registers. `None` if the additional CTA is not worthwhile.
+/// Returns the new occupancy of a function without loops and MMAs: one CTA more than fit with the estimated registers. Returns
+/// `None` if the additional CTA is not worthwhile or does not fit.
 fn one_more_cta(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Option<ResidentCtas> {
     let program = &function.attrs.program;
     if has_op(function, |op| is_loop(op) || is_mma(op)) {
@@ -108,7 +108,8 @@ fn one_more_cta(function: &Function, layouts: &Arena<LayoutId, Layout>, target: 
         .then_some(ResidentCtas { ctas, needed_registers: needs })
 }
 
-/// Returns the CTAs and the minimum registers for a function with loops, if that raises the occupancy.
+/// Returns the new occupancy of a function with loops: the CTAs that fit with the minimum registers. Returns `None` if that does
+/// not raise the occupancy, or if the function has MMAs, asynchronous copies or a persistent loop.
 fn ctas_for_loops(function: &Function, layouts: &Arena<LayoutId, Layout>, target: Target) -> Option<ResidentCtas> {
     let program = &function.attrs.program;
     let is_copy = |op: &Op| op.effects().copied_to().is_some();
@@ -129,8 +130,8 @@ fn ctas_for_loops(function: &Function, layouts: &Arena<LayoutId, Layout>, target
     (ctas > program.occupancy.unwrap_or(1)).then_some(ResidentCtas { ctas, needed_registers: needs })
 }
 
-/// Returns how many CTAs fit if a thread needs `needs` registers. `registers_with` maps a number of CTAs to the register limit of a
-/// thread.
+/// Returns how many CTAs fit if a thread needs `needs` registers, or `None` if not even one fits. `registers_with` maps a number of
+/// CTAs to the register limit of a thread.
 fn max_ctas_with(needs: u32, registers_with: &dyn Fn(u32) -> u32) -> Option<u32> {
     (1..).take_while(|ctas| registers_with(*ctas) >= needs.next_multiple_of(REGISTER_GRANULARITY)).last()
 }

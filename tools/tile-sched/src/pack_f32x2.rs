@@ -1,5 +1,5 @@
 //! Purpose: wrap arithmetic in `pairs` that runs on two registers at once (`f32x2`).
-//! Requires: all other decisions about the function.
+//! Requires: a function on which all passes that move or replace ops have run.
 //! Establishes: `pairs` ops, only where they save at least as many instructions as packing and unpacking cost.
 //! Preserves: the op order and all results.
 //! See also: PTX `fma.rn.f32x2`, LLVM's SLP vectorizer.
@@ -73,7 +73,7 @@ fn select_ops_to_pack(function: &Function, layouts: &Arena<LayoutId, Layout>, ta
                 gain[component] -= match producer(operand).map(|op| (op, &body.ops[op].kind)) {
                     Some((source, _)) if chosen[source.0 as usize] => 0,
                     Some((_, kind)) if moves_vectors(kind) => 0,
-                    Some((_, kind)) if converts_operands && widens(body, kind) => registers(operand) as i64,
+                    Some((_, kind)) if converts_operands && widens_16_bit_floats(body, kind) => registers(operand) as i64,
                     Some((_, Op::Core(tileas::Op::Core(Core::Constant { .. })))) => 0,
                     Some((_, Op::Core(tileas::Op::Core(Core::Broadcast { x })))) => {
                         (registers(*x) as i64).min(register_pairs(operand))
@@ -98,7 +98,7 @@ fn select_ops_to_pack(function: &Function, layouts: &Arena<LayoutId, Layout>, ta
 
 /// Returns whether the scalar form of an op accepts 16-bit operands, so that it needs no conversion, on targets that have `f32x2`.
 fn scalar_form_accepts_halves(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
-    let is_widened = |value: Value| body.defining_op(value).is_some_and(|op| widens(body, &body.ops[op].kind));
+    let is_widened = |value: Value| body.defining_op(value).is_some_and(|op| widens_16_bit_floats(body, &body.ops[op].kind));
     match op {
         Op::Core(tileas::Op::Core(Core::Fma { a, b, .. })) => is_widened(*a) && is_widened(*b),
         Op::Core(tileas::Op::Core(Core::Binary { kind: Binary::AddF { .. } | Binary::SubF { .. }, .. })) => true,
@@ -106,8 +106,8 @@ fn scalar_form_accepts_halves(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
     }
 }
 
-/// Returns whether an op widens 16-bit floats.
-fn widens(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
+/// Returns whether an op widens_16_bit_floats 16-bit floats.
+fn widens_16_bit_floats(body: &Body<Op, tileas::Type>, op: &Op) -> bool {
     let Op::Core(tileas::Op::Core(Core::Convert { kind: Convert::FToF { .. }, x })) = op else { return false };
     body.ty(*x).elem().is_some_and(|elem| elem.bits() == 16)
 }

@@ -30,7 +30,7 @@ pub(crate) fn run(file: &mut File<Module>, run_later_passes: fn(File<Module>) ->
     let choice = file.envelope.options.get("cta-pairs").unwrap_or("auto").to_string();
     for index in 0..file.payload.functions.len() {
         let function = &file.payload.functions[index];
-        let is_eligible = function.attrs.program.cluster.is_some() && tmem_mma_buffers::has_mma(function);
+        let is_eligible = function.attrs.program.cluster.is_some() && tmem_mma_buffers::has_tmem_mma(function);
         if choice == "off" || !is_eligible && choice != "on" {
             continue;
         }
@@ -157,7 +157,7 @@ fn check_operands(function: &Function, mmas: &[PairedMma]) -> std::result::Resul
     let is_right = |buffer: Buffer| mmas.iter().any(|mma| mma.rhs == buffer);
     for op in body.walk(function.region) {
         let kind = &body.ops[op].kind;
-        let (by_tma, by_mma) = (matches!(kind, Op::Core(tileas::Op::TmaLoad { .. })), tmem_mma_buffers::is_mma(kind));
+        let (by_tma, by_mma) = (matches!(kind, Op::Core(tileas::Op::TmaLoad { .. })), tmem_mma_buffers::is_tmem_mma(kind));
         for access in kind.effects().buffers.iter().filter(|access| operands.contains(&access.buffer)) {
             if access.access_kind.writes() && !by_tma {
                 return Err(format!("{}: not only TMA copies fill it", access.buffer));

@@ -1,4 +1,4 @@
-//! Whether the options and the optimisation level of a file let loops be pipelined.
+//! Decides from the options and the optimisation level of a file whether loops are pipelined.
 
 use base::Envelope;
 use base::diag::{Diagnostic, Result};
@@ -9,12 +9,12 @@ pub(crate) fn pipelines_loops(envelope: &Envelope) -> Result<bool> {
     let requested = options::Scheduling::stages(envelope)?;
     let is_possible = envelope.options.opt_level() >= 2;
     match requested {
-        Some(2..) if !is_possible => Err(refuse("loops are pipelined only at -O2 and above".into())),
+        Some(2..) if !is_possible => Err(stages_error("loops are pipelined only at -O2 and above".into())),
         _ => Ok(is_possible && requested != Some(1)),
     }
 }
 
-/// Reports that `--stages` cannot be honoured.
-pub(crate) fn refuse(reason: String) -> Box<Diagnostic> {
+/// Creates the error that the request of `--stages` cannot be met.
+pub(crate) fn stages_error(reason: String) -> Box<Diagnostic> {
     Diagnostic::unsupported("SC101", format!("--stages: {reason}"))
 }

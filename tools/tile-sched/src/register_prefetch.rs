@@ -36,10 +36,10 @@ use tileas::{Type, budget};
 const BUDGET_DIVISOR: u32 = 4;
 
 /// A load that can be issued an iteration ahead.
-struct Load {
+struct PrefetchableLoad {
     op: OpId,
     /// The ops of the loop's body that compute the address.
-    slice: Vec<OpId>,
+    address_slice: Vec<OpId>,
     /// Registers per thread that hold the loaded value.
     registers: u32,
 }
@@ -65,8 +65,8 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
     Ok(())
 }
 
-/// Prefetches the loads of loops where that is worthwhile, or of all loops (`everywhere`). Returns the changed loops, each with the
-/// number of registers that it carries in addition.
+/// Prefetches the loads of loops where prefetching is worthwhile, or of all loops (`everywhere`). Returns the changed loops, each
+/// with the number of registers that it carries in addition.
 fn prefetch_loads(function: &mut Function, layouts: &Arena<LayoutId, Layout>, target: Target, everywhere: bool) -> Vec<(Loc, u32)> {
     let attrs = &function.attrs.program;
     let max_registers = budget::registers(target, attrs.warps, attrs.occupancy.unwrap_or(1)) / BUDGET_DIVISOR;
@@ -76,11 +76,11 @@ fn prefetch_loads(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     for for_op in if everywhere { for_loops(function) } else { loops_of_persistent_kernel(function) } {
         let candidates = prefetchable_loads(function, for_op, layouts);
         let mut registers_left = max_registers;
-        let mut selected: Vec<Load> = Vec::new();
+        let mut selected: Vec<PrefetchableLoad> = Vec::new();
         for load in candidates {
             // The address for the next iteration would need the value that another prefetched load fetches for that iteration. The
             // loop carries only the value for the current iteration.
-            let needs_carried = selected.iter().any(|carried| load.slice.contains(&carried.op));
+            let needs_carried = selected.iter().any(|carried| load.address_slice.contains(&carried.op));
             if load.registers <= registers_left && !needs_carried {
                 registers_left -= load.registers;
                 selected.push(load);
@@ -122,11 +122,11 @@ fn loops_of_persistent_kernel(function: &Function) -> Vec<OpId> {
 }
 
 /// The loads of a loop that can be issued an iteration ahead.
-fn prefetchable_loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutId, Layout>) -> Vec<Load> {
+fn prefetchable_loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutId, Layout>) -> Vec<PrefetchableLoad> {
     let body = &function.body;
     let block = body.block_of(for_body(function, for_op));
     if is_clc_loop(body, body.ops[for_op].kind.core(), Op::core)
-        || !has_no_loop_or_mma(function, for_op)
+        || !contains_no_loop_or_mma(function, for_op)
         || check_no_early_exit(function, block).is_err()
     {
         return Vec::new();
@@ -138,14 +138,14 @@ fn prefetchable_loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutI
         let ty = body.ty(body.ops[*op].results[0]);
         let Type::Tile { elem: Elem::Scalar(_), layout, .. } = ty else { return None };
         let registers = layouts[*layout].registers() as u32 * ty.elem()?.bits().div_ceil(32);
-        let slice = address_slice_of_read(function, block, *op).ok().filter(|_| order.scope.is_none())?;
-        Some(Load { op: *op, slice, registers })
+        let address_slice = address_slice_of_read(function, block, *op).ok().filter(|_| order.scope.is_none())?;
+        Some(PrefetchableLoad { op: *op, address_slice, registers })
     };
     body.blocks[block].ops.iter().filter_map(load).collect()
 }
 
 /// Returns whether a loop contains no other loop and no MMA; an MMA would hide the latency of loads.
-fn has_no_loop_or_mma(function: &Function, for_op: OpId) -> bool {
+fn contains_no_loop_or_mma(function: &Function, for_op: OpId) -> bool {
     let inside = function.body.walk(for_body(function, for_op));
     !inside.into_iter().any(|op| {
         let kind = &function.body.ops[op].kind;
@@ -154,7 +154,7 @@ fn has_no_loop_or_mma(function: &Function, for_op: OpId) -> bool {
 }
 
 /// Makes a loop carry the result of a load. Returns the new loop op.
-fn carry_load(body: &mut Body<Op, Type>, for_op: OpId, load: &Load) -> OpId {
+fn carry_load(body: &mut Body<Op, Type>, for_op: OpId, load: &PrefetchableLoad) -> OpId {
     let loop_op = body.ops[for_op].kind.core().and_then(Core::as_loop).expect("only loops carry");
     let bounds = loop_op.bounds.expect("the loop is a `for`");
     let LoopBounds { lower, upper, step, unsigned } = bounds;
@@ -224,15 +224,15 @@ struct Iteration {
 }
 
 impl PrefetchWriter<'_> {
-    /// Emits a load for the iteration with this index. Yields zeros if the iteration does not exist.
-    fn emit_guarded_load(&mut self, exists: Value, load: &Load, iteration: Iteration) -> Value {
+    /// Emits a load for an iteration, under the condition `exists`. The result is zero if the iteration does not exist.
+    fn emit_guarded_load(&mut self, exists: Value, load: &PrefetchableLoad, iteration: Iteration) -> Value {
         let Iteration { counter, index } = iteration;
         let ty = self.body.ty(self.body.ops[load.op].results[0]).clone();
         let outer = std::mem::take(&mut self.out);
         let [then, otherwise] = [(); 2].map(|()| self.body.new_region());
         let block = self.body.new_block(then);
         let mut map = BTreeMap::from([(counter, index)]);
-        for &op in load.slice.iter().chain([&load.op]) {
+        for &op in load.address_slice.iter().chain([&load.op]) {
             self.clone_op(op, &mut map);
         }
         let loaded = map[&self.body.ops[load.op].results[0]];
@@ -244,14 +244,14 @@ impl PrefetchWriter<'_> {
         self.emit_core(Core::new_if(exists, [then, otherwise]), ty)
     }
 
-    /// Ends a region with a yielded value.
+    /// Ends a region with a `yield` of a value. Moves the ops in `out` to the block of the region.
     fn end_region(&mut self, block: Block, value: Value) {
         let op = self.body.new_op(Op::Core(tileas::Op::Core(Core::Yield { values: vec![value] })), [], self.loc);
         self.out.push(op);
         self.body.blocks[block].ops = std::mem::take(&mut self.out);
     }
 
-    /// Clones an op with operands that `map` replaces. Adds its results to the map.
+    /// Clones an op, and replaces its operands by their values in `map`. Adds the results to `map`.
     fn clone_op(&mut self, op: OpId, map: &mut BTreeMap<Value, Value>) {
         let mut node = self.body.ops[op].clone();
         node.kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));

@@ -52,7 +52,7 @@ impl Resource {
     }
 }
 
-/// The SM of a target, with its rates.
+/// The performance model of a target's SM.
 pub(crate) struct Machine {
     target: Target,
     rates: &'static Rates,
@@ -102,7 +102,8 @@ impl Machine {
         let body = &function.body;
         let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
         let elem_bytes = |value: Value| body.ty(value).elem().map_or(0, |elem| elem.bytes());
-        // Number of elements that all threads hold together, including copies of an element; 0 if the value is no tile.
+        // Number of elements that all threads hold together; an element that several threads hold counts several times. 0 if the
+        // value is not a tile.
         let held_elements = |value: Value| match body.ty(value) {
             Type::Tile { layout, .. } => {
                 let layout = &module.layouts[*layout];
@@ -194,8 +195,8 @@ impl Machine {
     }
 }
 
-/// Computes a cost from the work on each resource and the resource's rate (work per cycle). `one_by_one`: the registers of the
-/// result become ready one by one.
+/// Computes a cost from the work on each resource, the resource's rate (work per cycle) and the latency in cycles. `one_by_one`:
+/// the registers of the result become ready one by one, so users of the result start after the latency.
 fn cost_of_work(uses: &[(Resource, u32, u32)], latency: u32, one_by_one: bool) -> Cost {
     let uses: BTreeMap<Resource, u32> =
         uses.iter().filter(|(_, work, _)| *work > 0).map(|(resource, work, rate)| (*resource, work.div_ceil(*rate))).collect();

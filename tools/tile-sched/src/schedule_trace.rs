@@ -15,7 +15,7 @@ use std::fmt::Write;
 /// Number of iterations in the trace, enough for the overlap to reach its steady state.
 const TRACED_ITERATIONS: i64 = 6;
 
-/// Returns the trace of a file whose loops are scheduled and not written out yet.
+/// Returns the Chrome trace, in JSON, of a file's schedules. Fails if the schedules are already applied.
 pub fn trace(file: &File<Module>) -> Result<String> {
     if Phase::from_envelope(&file.envelope).is_some_and(Phase::has_pipelined_loops) {
         return Err(Diagnostic::invalid("SC121", "no trace: the schedules of the file are already applied"));

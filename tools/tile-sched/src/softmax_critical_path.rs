@@ -5,8 +5,8 @@
 //! See also: the softmax of FlashAttention-3 and FlashAttention-4.
 //!
 //! An MMA can issue once its operand is stored and its accumulator is rescaled. The rescale factors are ready before the
-//! exponentials, so the rescaling comes first. The row sums of the exponentials overlap the MMA. The rescaling does not have to
-//! wait for the accumulator: the previous MMA of the same warp has completed.
+//! exponentials, so the rescaling comes first. The row sums of the exponentials are computed while the MMA runs. The rescaling does
+//! not have to wait for the accumulator: the previous MMA of the same warp has completed.
 
 use base::Block;
 use base::ir::{Op as OpId, Operation};
@@ -36,7 +36,7 @@ fn ops_of_block(function: &Function, block: Block) -> &[OpId] {
     &function.body.blocks[block].ops
 }
 
-/// The accumulator that an op rescales.
+/// The accumulator that an op rescales, or `None` for other ops.
 fn rescaled_accumulator(function: &Function, op: OpId) -> Option<Buffer> {
     match function.body.ops[op].kind {
         Op::Core(tileas::Op::TmemScale { buffer, .. }) => Some(buffer),
@@ -118,7 +118,7 @@ fn is_op_of_acquired_pipeline(function: &Function, acquire: OpId) -> impl Fn(&Op
     move |op| pipeline(*op) == pipeline(acquire)
 }
 
-/// Returns whether an op that precedes a rescaling op may move after the rescaling op.
+/// Returns whether an op that precedes the rescaling op `scale` may move after it.
 fn may_follow(function: &Function, op: OpId, scale: OpId) -> bool {
     let kind = &function.body.ops[op].kind;
     let buffers =
@@ -129,7 +129,7 @@ fn may_follow(function: &Function, op: OpId, scale: OpId) -> bool {
             && buffers(op).is_disjoint(&buffers(scale))
 }
 
-/// Moves the ops whose results only the next iteration needs to the end of the block.
+/// Moves the pure ops whose results only the terminator uses, so only the next iteration needs, to the end of the block.
 fn move_unneeded_ops_last(function: &mut Function, block: Block) {
     let body = &function.body;
     let ops = ops_of_block(function, block);

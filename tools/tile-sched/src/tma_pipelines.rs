@@ -2,10 +2,10 @@
 //!
 //! Copies of a loop with equal prefetch distance and depth fill the stages of one pipeline together. Copies that do not run ahead
 //! share a pipeline only if the same MMA reads them. Copies that fill one buffer in alternation fill consecutive stages of its
-//! pipeline. They are issued in the iteration that reads them, but a producer warp runs ahead of the readers. Producer and
-//! consumers start at the first stage, and a loop that runs again continues at the stage after the last one. A loop with TMA copies
-//! that could not be pipelined gets a schedule with one stage here. Reason: threads can wait for TMA copies only through a
-//! pipeline.
+//! pipeline. These copies are issued in the iteration that reads them, but a producer warp runs ahead of the readers. Producer and
+//! consumers start at the first stage of a pipeline. A loop that runs again continues at the stage after the last stage that it
+//! used. A loop with TMA copies that could not be pipelined gets a schedule with one stage here. Reason: threads can wait for TMA
+//! copies only through a pipeline.
 
 use crate::buffer_accesses::{SchedulingAccess, buffer_accesses};
 use crate::for_loops::{for_body, for_loops};
@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use tileas::{Buffer, Space};
 
-/// The buffer that a TMA copy fills.
+/// The buffer that an op fills if the op is a TMA copy, or `None`.
 pub(crate) fn buffer_filled_by_tma(op: &Op) -> Option<Buffer> {
     op.effects().filled_by_tma()
 }
@@ -58,7 +58,7 @@ pub(crate) fn barrier_bytes(function: &Function, depth: impl Fn(Buffer) -> u32) 
     buffers.map(|buffer| 2 * PipelineInfo::BARRIER_BYTES * depth(buffer)).sum()
 }
 
-/// Returns whether another op encloses a loop, given the block of the loop's body.
+/// Returns whether a loop or condition encloses a loop, given the block of the loop's body.
 pub(crate) fn is_nested(function: &Function, block: Block) -> bool {
     let body = &function.body;
     let mut regions = body.blocks[function.entry()].ops.iter().flat_map(|op| body.ops[*op].kind.regions());
@@ -87,12 +87,12 @@ pub(crate) fn is_memory_used_before(function: &Function, for_op: OpId, buffers: 
         let other = range(other);
         buffers.iter().map(|own| range(*own)).any(|own| own.start < other.end && other.start < own.end)
     };
-    let with_inner = |op: OpId| {
+    let op_and_inner_ops = |op: OpId| {
         let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
         std::iter::once(op).chain(inner).collect::<Vec<_>>()
     };
     for &op in body.blocks[function.entry()].ops.iter().take_while(|op| **op != for_op) {
-        let ops = with_inner(op);
+        let ops = op_and_inner_ops(op);
         let accessed = ops.iter().flat_map(|op| buffer_accesses(&body.ops[*op].kind)).map(SchedulingAccess::buffer);
         let mut smem_buffers = accessed.filter(|buffer| attrs.program.buffers[*buffer].space == Space::Shared);
         if smem_buffers.any(|buffer| !buffers.contains(&buffer) && overlaps(buffer)) {
@@ -106,7 +106,7 @@ pub(crate) fn is_memory_used_before(function: &Function, for_op: OpId, buffers: 
 }
 
 /// The buffers that several copies of a loop's body fill in alternation.
-pub(crate) fn filled_alternately(function: &Function, block: Block) -> BTreeSet<Buffer> {
+pub(crate) fn buffers_filled_alternately(function: &Function, block: Block) -> BTreeSet<Buffer> {
     let body = &function.body;
     let mut seen = BTreeSet::new();
     let filled = body.blocks[block].ops.iter().filter_map(|op| buffer_filled_by_tma(&body.ops[*op].kind));
@@ -116,7 +116,7 @@ pub(crate) fn filled_alternately(function: &Function, block: Block) -> BTreeSet<
 /// Returns whether a loop of the function has copies that fill a buffer in alternation.
 pub(crate) fn has_alternating_copies(function: &Function) -> bool {
     let body_of = |for_op: OpId| function.body.block_of(for_body(function, for_op));
-    for_loops(function).into_iter().any(|for_op| !filled_alternately(function, body_of(for_op)).is_empty())
+    for_loops(function).into_iter().any(|for_op| !buffers_filled_alternately(function, body_of(for_op)).is_empty())
 }
 
 /// A TMA copy of a loop, with the properties that decide which copies share its pipeline.
@@ -133,14 +133,17 @@ pub(crate) struct TmaCopy {
     pub(crate) mmas_before: usize,
 }
 
-/// Copies that fill a stage of a pipeline together, in issue order. The fields that [`TmaCopy`] also has mean the same.
+/// Copies that fill a stage of a pipeline together, in issue order. Fields with the same name as in [`TmaCopy`] have the same
+/// meaning.
 pub(crate) struct CopyGroup {
     pub(crate) copies: Vec<(OpId, Buffer)>,
     pub(crate) prefetch_distance: u32,
     pub(crate) alternating: bool,
     mma: Option<OpId>,
     mmas_before: usize,
+    /// The number of stages of the pipeline.
     pub(crate) depth: u32,
+    /// What drains the stages: MMAs or threads.
     pub(crate) drain: Drain,
     pub(crate) pipeline: Pipeline,
 }
@@ -157,13 +160,13 @@ impl CopyGroup {
         self.depth == 1 && self.prefetch_distance == 0
     }
 
-    /// Returns whether both groups have one stage, no prefetch distance, and different first readers.
+    /// Returns whether both groups have one stage and no prefetch distance, and are first read after different numbers of MMAs.
     pub(crate) fn alternates_with(&self, other: &CopyGroup) -> bool {
         self.is_single() && other.is_single() && self.mmas_before != other.mmas_before
     }
 }
 
-/// Groups the copies of a loop, and adds their pipelines to the function.
+/// Groups the TMA copies of a loop, and adds the pipelines of the groups to the function.
 pub(crate) fn group_copies(attrs: &mut FunctionAttrs, copies: &[TmaCopy]) -> Vec<CopyGroup> {
     let mut groups: Vec<CopyGroup> = Vec::new();
     for &TmaCopy { op, buffer, prefetch_distance, alternating, mma, mmas_before } in copies {

@@ -21,11 +21,11 @@ use tileas::tensor_memory::allocated_columns;
 use tileas::verify::TileAsOp;
 use tileas::{Buffer, Space};
 
-/// The number of CTAs per SM that suffices to hide latencies.
+/// Number of CTAs per SM that suffices to hide latencies.
 const ENOUGH_CTAS: u32 = 4;
 
-/// Returns the first column of each buffer, and the end of the last buffer. The largest buffers come first, so that each starts
-/// at a multiple of its size. The buffers in `doubled` have two stages.
+/// Returns the first TMEM column of each buffer, and the first column after all buffers. The largest buffers come first, so that
+/// each buffer starts at a multiple of its size. The buffers in `doubled` have two stages.
 pub(crate) fn place_in_tmem(function: &Function, doubled: &BTreeSet<Buffer>) -> (BTreeMap<Buffer, u32>, u32) {
     let without_guests = place_without_overlap(function, doubled, &BTreeMap::new());
     // A guest operand may need one more barrier, so guests are worthwhile only if more CTAs then fit. If `ENOUGH_CTAS` CTAs already
@@ -40,7 +40,8 @@ pub(crate) fn place_in_tmem(function: &Function, doubled: &BTreeSet<Buffer>) -> 
     if allocated_columns(with_guests.1) < allocated_columns(without_guests.1) { with_guests } else { without_guests }
 }
 
-/// [`place_in_tmem`] for given hosts: buffers other than guests get disjoint columns.
+/// [`place_in_tmem`] for given hosts, a map from guest to host. A guest starts at the first column of its host. All other buffers
+/// get disjoint columns.
 fn place_without_overlap(
     function: &Function,
     doubled: &BTreeSet<Buffer>,
@@ -71,7 +72,7 @@ pub(crate) fn ctas_by_tmem(function: &Function, target: Target) -> u32 {
     (target.tmem_columns / allocated_columns(place_in_tmem(function, &BTreeSet::new()).1)).max(1)
 }
 
-/// Adds to `doubled` the candidates with which the TMEM allocation still fits in `columns`, largest first.
+/// Adds candidates to `doubled`, largest first, as long as the TMEM allocation still fits in `columns`. Returns the extended set.
 pub(crate) fn add_doubled_buffers(
     function: &Function,
     mut doubled: BTreeSet<Buffer>,
@@ -101,12 +102,13 @@ pub(crate) fn columns_overlap(function: &Function, accumulators: Buffer, operand
 fn find_hosts(function: &Function, doubled: &BTreeSet<Buffer>) -> BTreeMap<Buffer, Buffer> {
     let accesses = TmemAccesses::collect(function);
     let columns = |buffer: &Buffer| function.attrs.program.buffers[*buffer].columns();
-    let mut free_accumulators: Vec<Buffer> = accesses.loaded.keys().copied().filter(|buffer| !doubled.contains(buffer)).collect();
+    let mut accumulators_without_guest: Vec<Buffer> =
+        accesses.loaded.keys().copied().filter(|buffer| !doubled.contains(buffer)).collect();
     let mut hosts = BTreeMap::new();
     for guest in accesses.stored.keys().filter(|guest| !doubled.contains(guest)) {
         let fits = |host: &Buffer| columns(host) >= columns(guest) && accesses.may_host(function, *host, *guest);
-        if let Some(at) = free_accumulators.iter().position(fits) {
-            hosts.insert(*guest, free_accumulators.remove(at));
+        if let Some(at) = accumulators_without_guest.iter().position(fits) {
+            hosts.insert(*guest, accumulators_without_guest.remove(at));
         }
     }
     let without_host: BTreeSet<Buffer> = accesses.stored.keys().filter(|buffer| !doubled.contains(buffer)).copied().collect();
@@ -115,8 +117,8 @@ fn find_hosts(function: &Function, doubled: &BTreeSet<Buffer>) -> BTreeMap<Buffe
     hosts
 }
 
-/// The live range of an operand in an iteration, as indices in the block: from its first store until threads have loaded the
-/// accumulators of all MMAs that read the operand. Different roles may issue these MMAs.
+/// The live range of an operand in an iteration, as op indices in the block. The range goes from the operand's first store to the
+/// last `tcgen05.ld` of the accumulators of the MMAs that read the operand.
 struct OperandLiveRange {
     block: Block,
     first_store: usize,
@@ -124,12 +126,14 @@ struct OperandLiveRange {
 }
 
 impl OperandLiveRange {
-    /// Returns `None` if ops of several blocks access the operand.
+    /// Returns the live range of an operand. Returns `None` if ops of several blocks access the operand, or if threads do not load
+    /// the accumulator of an MMA that reads the operand.
     fn find(function: &Function, operand: Buffer) -> Option<OperandLiveRange> {
         let (body, blocks) = (&function.body, function.body.op_blocks());
         let stores = |op: &Op| matches!(op, Op::Core(tileas::Op::TmemStore { buffer, .. }) if *buffer == operand);
         let reads = |op: &Op| {
-            tmem_mma_buffers::is_mma(op) && tmem_mma_buffers::mma_operands(op).into_iter().flatten().any(|read| read == operand)
+            tmem_mma_buffers::is_tmem_mma(op)
+                && tmem_mma_buffers::mma_operands(op).into_iter().flatten().any(|read| read == operand)
         };
         let accesses =
             body.walk(function.region).into_iter().filter(|op| stores(&body.ops[*op].kind) || reads(&body.ops[*op].kind));
@@ -148,8 +152,8 @@ impl OperandLiveRange {
     }
 }
 
-/// Maps operands to other operands whose columns they reuse, because their live ranges are disjoint. Requires a single compute
-/// role: with two roles, the threads' positions in the iteration differ.
+/// Returns pairs of guest and host operands with disjoint live ranges, so that the guest can reuse the host's columns. Empty with
+/// two compute roles: their threads are at different positions of an iteration, so live ranges by position do not hold.
 fn operand_hosts(function: &Function, operands: BTreeSet<Buffer>) -> Vec<(Buffer, Buffer)> {
     if ComputeGroups::find(function).is_ok() {
         return Vec::new();
@@ -202,7 +206,7 @@ impl TmemAccesses {
                     excluded.extend((!mma_results.contains(&(block, *buffer))).then_some(*buffer));
                 }
                 Op::Core(tileas::Op::TmemStore { buffer, .. }) => accesses.stored.entry(*buffer).or_default().push((block, op)),
-                Op::Core(tileas::Op::Mma { acc, .. }) if tmem_mma_buffers::is_mma(kind) => {
+                Op::Core(tileas::Op::Mma { acc, .. }) if tmem_mma_buffers::is_tmem_mma(kind) => {
                     mma_results.extend(acc.buffer().map(|buffer| (block, buffer)));
                 }
                 Op::Core(tileas::Op::TmemScale { buffer, .. }) => _ = excluded.insert(*buffer),
@@ -216,8 +220,8 @@ impl TmemAccesses {
         accesses
     }
 
-    /// Returns whether every store of the guest is computed from all loads of the host in the store's block, as the guest-operand
-    /// invariant requires.
+    /// Returns whether a guest may occupy the columns of a host accumulator. The guest-operand invariant requires that every store
+    /// of the guest is computed from all loads of the host in the store's block.
     fn may_host(&self, function: &Function, host: Buffer, guest: Buffer) -> bool {
         self.stored[&guest].iter().all(|(block, store)| {
             let mut loads = self.loaded[&host].iter().filter(|(at, _)| at == block).peekable();

@@ -9,29 +9,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileas::effects::BufferAccess;
 use tileas::{Buffer, MmaAtom, Space};
 
-/// The contents of a pipeline.
+/// What the buffer of a pipeline holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PipelineKind {
+    /// An accumulator to which only MMAs write.
     Accumulator,
     /// An accumulator that threads rescale between MMAs. Threads own it, except while MMAs add to it.
     Scaled,
     /// An operand in shared memory or in tensor memory.
-    Operand {
-        in_shared_memory: bool,
-    },
+    Operand { in_shared_memory: bool },
     /// A buffer from which TMA stores.
     Stored,
     /// No buffer: the ping-pong order of two compute roles.
     Turn,
 }
 
-/// The buffers for which pass `tmem-pipelines` adds a pipeline: buffers of tensor memory MMAs that TMA does not fill, and buffers of TMA
-/// stores.
+/// The buffers for which pass `tmem-pipelines` adds a pipeline: buffers of tensor memory MMAs that TMA does not fill, and buffers
+/// of TMA stores.
 pub(crate) fn buffers_with_pipelines(function: &Function) -> BTreeMap<Buffer, PipelineKind> {
     let (body, attrs) = (&function.body, &function.attrs);
     let ops = body.walk(function.region);
     let by_tma: BTreeSet<Buffer> = ops.iter().filter_map(|op| tma_pipelines::buffer_filled_by_tma(&body.ops[*op].kind)).collect();
-    let mma_accesses = |op: OpId| if is_mma(&body.ops[op].kind) { body.ops[op].kind.effects().buffers } else { Vec::new() };
+    let mma_accesses = |op: OpId| if is_tmem_mma(&body.ops[op].kind) { body.ops[op].kind.effects().buffers } else { Vec::new() };
     let rescaled: BTreeSet<Buffer> = ops.iter().filter_map(|op| rescaled_accumulator(&body.ops[*op].kind)).collect();
     let kind = |access: BufferAccess| match access.access_kind.writes() {
         true if rescaled.contains(&access.buffer) => PipelineKind::Scaled,
@@ -43,7 +42,7 @@ pub(crate) fn buffers_with_pipelines(function: &Function) -> BTreeMap<Buffer, Pi
     accesses.map(|access| (access.buffer, kind(access))).chain(stored).collect()
 }
 
-/// The accumulator that an op rescales.
+/// The accumulator that an op rescales, or `None` for other ops.
 pub(crate) fn rescaled_accumulator(op: &Op) -> Option<Buffer> {
     match op {
         Op::Core(tileas::Op::TmemScale { buffer, .. }) => Some(*buffer),
@@ -56,7 +55,7 @@ pub(crate) fn rescaled_accumulator(op: &Op) -> Option<Buffer> {
 pub(crate) fn tma_store_buffers(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let ops = body.walk(function.region);
-    if !ops.iter().any(|op| is_mma(&body.ops[*op].kind)) {
+    if !ops.iter().any(|op| is_tmem_mma(&body.ops[*op].kind)) {
         return BTreeSet::new();
     }
     let is_store = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::TmaStore { .. }));
@@ -65,7 +64,7 @@ pub(crate) fn tma_store_buffers(function: &Function) -> BTreeSet<Buffer> {
         sources.follow(token);
         !sources.is_incomplete && sources.accesses.iter().all(is_store)
     };
-    let (mut store_buffers, mut otherwise_accessed): (BTreeSet<Buffer>, BTreeSet<Buffer>) = Default::default();
+    let (mut store_buffers, mut accessed_by_other_ops): (BTreeSet<Buffer>, BTreeSet<Buffer>) = Default::default();
     let mut can_have_store_warp = true;
     for op in ops {
         let kind = &body.ops[op].kind;
@@ -76,11 +75,11 @@ pub(crate) fn tma_store_buffers(function: &Function) -> BTreeSet<Buffer> {
             }
             // Threads fill the buffer.
             Op::Core(tileas::Op::SharedStore { .. }) => {}
-            _ => otherwise_accessed.extend(kind.effects().buffers.iter().map(|access| access.buffer)),
+            _ => accessed_by_other_ops.extend(kind.effects().buffers.iter().map(|access| access.buffer)),
         }
     }
     // A store warp issues all TMA stores or none, because one thread must issue the stores that tokens order.
-    if can_have_store_warp && store_buffers.is_disjoint(&otherwise_accessed) { store_buffers } else { BTreeSet::new() }
+    if can_have_store_warp && store_buffers.is_disjoint(&accessed_by_other_ops) { store_buffers } else { BTreeSet::new() }
 }
 
 /// Returns whether an op inside a loop or condition accesses a buffer.
@@ -104,7 +103,7 @@ pub(crate) fn operands_of_rescaled_accumulators(function: &Function) -> Vec<(Buf
     let accumulators = |op: &Op| {
         op.effects().buffers.into_iter().find(|access| buffers_with_pipelines.get(&access.buffer) == Some(&PipelineKind::Scaled))
     };
-    let mmas = body.walk(function.region).into_iter().map(|op| &body.ops[op].kind).filter(|kind| is_mma(kind));
+    let mmas = body.walk(function.region).into_iter().map(|op| &body.ops[op].kind).filter(|kind| is_tmem_mma(kind));
     let read = mmas.filter_map(|kind| Some((mma_operands(kind), accumulators(kind)?.buffer)));
     let read = read.flat_map(|(operands, accumulators)| operands.into_iter().flatten().map(move |buffer| (buffer, accumulators)));
     read.filter(|(buffer, _)| function.attrs.program.buffers[*buffer].space == Space::Shared).collect()
@@ -121,12 +120,12 @@ pub(crate) fn operands_filled_before_loops(function: &Function) -> Vec<Buffer> {
 }
 
 /// Returns whether a function has tensor memory MMAs.
-pub(crate) fn has_mma(function: &Function) -> bool {
-    function.body.walk(function.region).iter().any(|op| is_mma(&function.body.ops[*op].kind))
+pub(crate) fn has_tmem_mma(function: &Function) -> bool {
+    function.body.walk(function.region).iter().any(|op| is_tmem_mma(&function.body.ops[*op].kind))
 }
 
 /// Returns whether an op is a tensor memory MMA.
-pub(crate) fn is_mma(op: &Op) -> bool {
+pub(crate) fn is_tmem_mma(op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::Mma { atom: MmaAtom::Tensor(_), .. }))
 }
 
@@ -139,8 +138,8 @@ pub(crate) fn mma_operands(op: &Op) -> [Option<Buffer>; 2] {
     }
 }
 
-/// The shared-memory buffers that tensor memory MMAs of a block read. An MMA may read them until it completes, after its op in
-/// program order.
+/// The shared-memory buffers that tensor memory MMAs of a block read. An MMA is asynchronous, so it may read these buffers after
+/// its op in program order.
 pub(crate) fn operands_in(function: &Function, block: Block) -> BTreeSet<Buffer> {
     let body = &function.body;
     let read = body.blocks[block].ops.iter().flat_map(|op| mma_operands(&body.ops[*op].kind)).flatten();

@@ -22,6 +22,7 @@ pub(crate) struct TokenOrdering {
     /// For each layout, whether several threads hold the same element. One of these threads writes the element, but all of them
     /// read it.
     shared_layouts: Vec<bool>,
+    /// For each token, the accesses that the token orders before its users.
     orders: TokenOrders,
     /// The accesses since the last barrier.
     since_barrier: BTreeSet<EarlierAccess>,
@@ -33,8 +34,8 @@ pub(crate) struct TokenOrdering {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct EarlierAccess {
     op: OpId,
-    /// The loop, if the access may be from an earlier iteration of a loop that has not ended.
-    iteration_of: Option<OpId>,
+    /// If the access may be from an earlier iteration of a loop that has not ended: this loop.
+    loop_of_earlier_iteration: Option<OpId>,
 }
 
 impl TokenOrdering {
@@ -45,8 +46,8 @@ impl TokenOrdering {
         TokenOrdering { shared_layouts, orders, since_barrier: BTreeSet::new(), distances: BTreeMap::new() }
     }
 
-    /// Returns whether an access needs a barrier before it: another thread may still perform an access that a token orders before
-    /// it.
+    /// Returns whether the access of an op needs a barrier before the op. Reason: another thread may still perform an access that a
+    /// token orders before this access.
     pub(crate) fn needs_barrier(&self, function: &Function, op: OpId) -> bool {
         let body = &function.body;
         let Some(now) = global_access(body, op) else { return false };
@@ -55,26 +56,26 @@ impl TokenOrdering {
             // One thread issues all TMA stores, and it waits for the earlier stores that a token orders before a store.
             let both_by_tma = [earlier.op, op].into_iter().all(|op| token_order::is_tma_store(function, op));
             let by_one_thread = both_by_tma || token_order::are_stores_of_first_thread(function, earlier.op, op);
-            let address_may_differ = earlier
-                .iteration_of
-                .is_some_and(|iteration_of| !self.accesses_same_or_disjoint_elements(function, &now, iteration_of));
+            let address_may_differ = earlier.loop_of_earlier_iteration.is_some_and(|loop_of_earlier_iteration| {
+                !self.accesses_same_or_disjoint_elements(function, &now, loop_of_earlier_iteration)
+            });
             !by_one_thread
                 && (earlier_access.writes || now.writes)
                 && (address_may_differ || !self.is_by_same_threads(&earlier_access, &now))
         })
     }
 
-    /// The accesses since the last barrier that a token orders before this access.
+    /// The accesses since the last barrier that a token orders before the access of `op`.
     fn ordered_before(&self, function: &Function, op: OpId) -> Vec<EarlierAccess> {
         let effects = |op: OpId| function.body.ops[op].kind.effects().global.expect("the op accesses global memory");
         let access = effects(op);
         let all = access.token.and_then(|token| self.orders.across_iterations.get(&token)).into_iter().flatten();
         let accesses_since_barrier = |op: &OpId| {
             let op = *op;
-            self.since_barrier.range(EarlierAccess { op, iteration_of: None }..).take_while(move |one| one.op == op)
+            self.since_barrier.range(EarlierAccess { op, loop_of_earlier_iteration: None }..).take_while(move |one| one.op == op)
         };
         let is_ordered = |one: &&EarlierAccess| {
-            one.iteration_of.is_some() || self.orders.is_ordered_after(function, (one.op, &effects(one.op)), &access)
+            one.loop_of_earlier_iteration.is_some() || self.orders.is_ordered_after(function, (one.op, &effects(one.op)), &access)
         };
         all.flat_map(accesses_since_barrier).filter(is_ordered).copied().collect()
     }
@@ -87,9 +88,14 @@ impl TokenOrdering {
 
     /// Returns whether an access to this address in an earlier iteration of the loop was to the same elements or to disjoint
     /// elements.
-    fn accesses_same_or_disjoint_elements(&self, function: &Function, access: &OrderedAccess<'_>, iteration_of: OpId) -> bool {
+    fn accesses_same_or_disjoint_elements(
+        &self,
+        function: &Function,
+        access: &OrderedAccess<'_>,
+        loop_of_earlier_iteration: OpId,
+    ) -> bool {
         let (base, index) = access.address.split_first().expect("an access has a base");
-        self.distances[&iteration_of].accesses_same_or_disjoint_elements(function, *base, index)
+        self.distances[&loop_of_earlier_iteration].accesses_same_or_disjoint_elements(function, *base, index)
     }
 
     /// Records a barrier: all earlier accesses are complete.
@@ -99,9 +105,10 @@ impl TokenOrdering {
 
     /// Records that an op, including its regions, has executed.
     pub(crate) fn record_op(&mut self, body: &Body<Op, Type>, op: OpId) {
-        self.since_barrier.extend(global_access(body, op).map(|_| EarlierAccess { op, iteration_of: None }));
-        self.since_barrier
-            .extend(accesses_in_regions(body, &body.ops[op].kind.regions()).map(|op| EarlierAccess { op, iteration_of: None }));
+        self.since_barrier.extend(global_access(body, op).map(|_| EarlierAccess { op, loop_of_earlier_iteration: None }));
+        self.since_barrier.extend(
+            accesses_in_regions(body, &body.ops[op].kind.regions()).map(|op| EarlierAccess { op, loop_of_earlier_iteration: None }),
+        );
     }
 
     /// Prepares for the regions of an op. If the op is a loop, its accesses may already have happened in an earlier iteration, so
@@ -114,7 +121,7 @@ impl TokenOrdering {
         self.distances.insert(op, Rc::new(IterationDistance::analyse(function, op)));
         self.since_barrier.extend(
             accesses_in_regions(body, &body.ops[op].kind.regions())
-                .map(|inner| EarlierAccess { op: inner, iteration_of: Some(op) }),
+                .map(|inner| EarlierAccess { op: inner, loop_of_earlier_iteration: Some(op) }),
         );
     }
 }

@@ -7,14 +7,15 @@ use core_dialect::region_nesting::RegionNesting;
 use sched::Function;
 use std::collections::BTreeSet;
 
-/// The accesses that precede some tokens. The analysis follows the tokens back to these accesses.
+/// The accesses that some tokens order before their users. [`TokenSources::follow`] adds the accesses of one token.
 pub(crate) struct TokenSources<'a> {
     function: &'a Function,
     nesting: RegionNesting,
+    /// The followed tokens, and all tokens from which they derive.
     pub(crate) seen: BTreeSet<Value>,
     /// The accesses that precede the followed tokens.
     pub(crate) accesses: BTreeSet<OpId>,
-    /// Whether one of these accesses writes, or has a memory scope.
+    /// Whether one of `accesses` writes, or has a memory scope.
     has_write_or_scoped_access: bool,
     /// Whether a followed token comes from an op through which the analysis cannot follow tokens. `accesses` is then incomplete.
     pub(crate) is_incomplete: bool,
@@ -40,7 +41,7 @@ impl<'a> TokenSources<'a> {
         !sources.has_write_or_scoped_access && !sources.is_incomplete
     }
 
-    /// Adds the accesses from which a token derives.
+    /// Follows a token back to the accesses from which it derives, and adds these accesses.
     pub(crate) fn follow(&mut self, token: Value) {
         let mut work = vec![token];
         while let Some(token) = work.pop() {
@@ -50,7 +51,7 @@ impl<'a> TokenSources<'a> {
         }
     }
 
-    /// The tokens from which a token derives.
+    /// The tokens from which a token directly derives. If an access produces the token, records the access.
     fn source_tokens(&mut self, token: Value) -> Vec<Value> {
         let body = &self.function.body;
         let (op, index, is_argument) = match body.values[token].def {

@@ -13,13 +13,14 @@ use tileas::{Buffer, MmaAtom, MmaOperand, Type};
 /// An MMA that a loop leaves in flight.
 pub(crate) struct InFlightMma {
     pub(crate) op: OpId,
-    /// The index of its accumulator among the values that the loop carries.
+    /// The index of the MMA's accumulator among the values that the loop carries.
     pub(crate) carried_index: usize,
+    /// The buffers of the left and the right operand.
     pub(crate) operand_buffers: Vec<Buffer>,
 }
 
-/// The MMAs of a loop's body that may stay in flight.
-pub(crate) fn mmas(function: &Function, block: Block) -> Vec<InFlightMma> {
+/// The MMAs of a loop's body for which the in-flight invariant holds, so that they may stay in flight across iterations.
+pub(crate) fn mmas_left_in_flight(function: &Function, block: Block) -> Vec<InFlightMma> {
     let body = &function.body;
     let args = &body.blocks[block].args;
     let Some(end) = body.terminator(block) else { return Vec::new() };
@@ -69,7 +70,7 @@ pub(crate) fn has_32_bit_accumulator(body: &Body<Op, Type>, op: OpId) -> bool {
 
 /// Returns whether every copy to an operand buffer of the in-flight MMAs is issued in an earlier iteration than its use. A copy in
 /// the iteration of its use would overwrite a stage that the MMA of the previous iteration still reads.
-pub(crate) fn is_possible(function: &Function, schedule: &LoopSchedule) -> bool {
+pub(crate) fn can_stay_in_flight(function: &Function, schedule: &LoopSchedule) -> bool {
     let Some(block) = sched::loop_body(function, schedule.index) else { return false };
     let (operand_buffers, ops, last) =
         (operand_buffers_in_flight(function, block), &function.body.blocks[block].ops, schedule.last_stage());
@@ -83,5 +84,5 @@ pub(crate) fn is_possible(function: &Function, schedule: &LoopSchedule) -> bool 
 
 /// The operand buffers of the MMAs that may stay in flight.
 pub(crate) fn operand_buffers_in_flight(function: &Function, block: Block) -> BTreeSet<Buffer> {
-    mmas(function, block).into_iter().flat_map(|mma| mma.operand_buffers).collect()
+    mmas_left_in_flight(function, block).into_iter().flat_map(|mma| mma.operand_buffers).collect()
 }

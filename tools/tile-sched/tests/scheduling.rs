@@ -33,15 +33,15 @@ fn reparsed(file: &File<Module>) -> File<Module> {
 
 /// Each pass establishes the phase with its name, so the two lists are equal.
 #[test]
-fn passes_are_the_phases_of_the_format() {
+fn pass_names_equal_phase_names() {
     let names: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
     assert_eq!(names, Phase::ALL.iter().map(|phase| phase.name()).collect::<Vec<_>>());
 }
 
-/// The text form of a file of any phase is valid, and the remaining passes compute the same result from the text. Only from the
-/// drafts between `pipeline-loops` and `warp-roles` no pass can continue.
+/// The text form of a file of any phase is valid, and the remaining passes compute the same result from the text. The drafts
+/// between `pipeline-loops` and `warp-roles` are the exception: no pass can continue from them.
 #[test]
-fn every_phase_is_valid_and_continues() {
+fn every_phase_is_valid_and_later_passes_continue_from_it() {
     for phase in Phase::ALL {
         let file = scheduled_until(*phase);
         hazard_checked(&file).unwrap_or_else(|error| panic!("{}: {}", phase.name(), error.message));
@@ -183,7 +183,7 @@ fn the_steady_state_waits_for_earlier_iterations_only() {
         _ => None,
     });
     // Each iteration commits two groups, and copies run three iterations ahead, so four groups may be pending. The last wait
-    // follows both loops, before another use of their memory.
+    // follows the steady loop and the epilogue loop, before another use of the buffers' memory.
     assert_eq!(waits.collect::<Vec<_>>(), [4, 4, 0]);
     let barriers = |block: &base::ir::BlockNode| block.ops.iter().filter(|op| body.ops[**op].kind.mnemonic() == "barrier").count();
     let loops = body.blocks.values().filter(|block| block.ops.iter().any(|op| body.ops[*op].kind.mnemonic() == "mma"));

@@ -3,6 +3,7 @@
 use crate::engine::{self, Setup, Statistics};
 use crate::resident_ctas::occupancy;
 use crate::sample::{Sample, instruction_count};
+use base::Target;
 use perf_model::Machine;
 
 /// Number of simulated cycles after which the time per wave no longer changes.
@@ -67,8 +68,10 @@ pub(crate) fn predict_with(sample: &Sample, machine: &Machine, what_if: WhatIf, 
     // number of clusters per group.
     let threads = sample.program.cta_threads;
     let (tmem_columns, sm_tmem_columns) = sample.recording.tmem_columns;
+    // In the simulator, shared memory starts with the reserved bytes.
+    let shared_bytes = sample.program.shared_bytes.saturating_sub(Target::RESERVED_SHARED_MEMORY);
     let (max_resident, limited_by) =
-        occupancy(threads, sample.program.shared_bytes.into(), sample.registers.count, tmem_columns, sm_tmem_columns, machine);
+        occupancy(threads, shared_bytes.into(), sample.registers.count, tmem_columns, sm_tmem_columns, machine);
     let max_resident = max_resident + what_if.extra_ctas;
     let miss_rate = l2_miss_rate(sample, machine, clusters);
     // The CTAs of the enlarged grid divide the same work, so scale the time by the share of the work of a CTA.

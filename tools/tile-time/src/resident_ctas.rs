@@ -7,7 +7,7 @@ use perf_model::Machine;
 const SUB_PARTITIONS: f64 = 4.0;
 
 /// Returns the number of CTAs that an SM holds at the same time (at least 1), and the resource that limits this number. `threads`
-/// and `shared_bytes` are per CTA, and `registers` per thread. `tmem_columns` is the TMEM allocation of a CTA, and
+/// and `shared_bytes` are per CTA (without the bytes that the driver reserves), and `registers` per thread. `tmem_columns` is the TMEM allocation of a CTA, and
 /// `sm_tmem_columns` the number of TMEM columns of an SM.
 pub(crate) fn occupancy(
     threads: u32,

@@ -69,7 +69,7 @@ pub struct Outcome {
     pub failure: Option<Box<Diagnostic>>,
 }
 
-/// What a run needs besides the program: the launch, the memory, the options, and the receivers of its output and events.
+/// The inputs of a run besides the program: the launch, the memory, the options, and the receivers of its output and events.
 pub(crate) struct Execution<'a> {
     /// The types of the kernel's parameters.
     pub(crate) types: &'a [Elem],

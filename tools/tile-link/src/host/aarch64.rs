@@ -10,7 +10,7 @@ const RET: u32 = 0xd65f_03c0;
 /// The instruction `mov w0, #0`. Bits 5 to 20 are the immediate.
 const MOV_W0: u32 = 0x5280_0000;
 
-/// Emits the function of [`super::x86_64::fill`] for AArch64. The address of the parameters is in x3.
+/// Emits the AArch64 form of the function that [`super::x86_64::fill`] describes. Register x3 has the address of the parameters.
 pub(super) fn fill(maps: &KernelMaps) -> Vec<u8> {
     let mut code = Filler { bytes: Vec::new(), params: &maps.params };
     for (at, map) in &maps.maps {
@@ -25,8 +25,8 @@ pub(super) fn fill(maps: &KernelMaps) -> Vec<u8> {
     code.bytes
 }
 
-/// Appends the function of [`super::x86_64::on_pre_load`] for AArch64. The arguments are `operations` in x0, `handle` in x1,
-/// `version` in w2 and `out` in x3.
+/// Appends the AArch64 form of the function that [`super::x86_64::on_pre_load`] describes. The arguments are `operations` in x0,
+/// `handle` in x1, `version` in w2 and `out` in x3.
 pub(super) fn on_pre_load(bytes: Vec<u8>) -> MachineCode {
     let mut code = MachineCode { bytes, relocations: Vec::new() };
     code.emit_word(0x3500_0062); // cbnz w2, +12

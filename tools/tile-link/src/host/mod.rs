@@ -52,7 +52,7 @@ struct TableRelocation {
 /// A table of the host object to which the code refers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Table {
-    /// `__CUDA_TILEIR_CALLBACKS` in the object file: a version, and a pointer to the kernels' entries.
+    /// `__CUDA_TILEIR_CALLBACKS` in the object file: a version, the address of the array of kernel entries, and its size.
     Callbacks,
     /// The copy of `__CUDA_TILEIR_CALLBACKS` that the pre-load function fills and passes to the driver.
     PreLoad,
@@ -62,9 +62,9 @@ enum Table {
 const SHF_X86_64_LARGE: elf::SectionFlags = elf::SectionFlags(0x1000_0000);
 /// Size of `__CUDA_TILEIR_CALLBACKS`, in bytes.
 const TABLE_BYTES: u64 = 72;
-/// Size of a kernel's entry, in bytes. The address of the kernel's name is at offset 0.
+/// Size in bytes of a kernel's entry in `__CUDA_TILEIR_FUNC_CALLBACKS`. The address of the kernel's name is at offset 0.
 const ENTRY_BYTES: u64 = 64;
-/// Offset of the address of the kernel's function in an entry, in bytes.
+/// Offset in bytes, in a kernel's entry, of the address of the function that fills the kernel's tensor maps.
 const ENTRY_FUNCTION: u64 = 0x28;
 /// Offset of the device-attribute query in the driver's table of functions, in bytes.
 const QUERY_OFFSET: u8 = 0x30;

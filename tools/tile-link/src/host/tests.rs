@@ -13,7 +13,7 @@ fn kernel_names() -> Vec<String> {
 }
 
 #[test]
-fn both_machines_have_the_tables_where_the_driver_looks() {
+fn host_objects_have_the_callback_table_and_its_symbols() {
     for machine in [Machine::X86_64, Machine::Aarch64] {
         let bytes = write_host_object(machine, Convention::SystemV, &kernel_names(), &[]);
         assert_eq!(bytes, write_host_object(machine, Convention::SystemV, &kernel_names(), &[]));
@@ -73,7 +73,7 @@ fn a_c_program_calls_the_functions_of_the_object_as_the_driver_does() {
     }
 }
 
-/// A deterministic random number generator.
+/// A deterministic pseudo-random number generator (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -174,7 +174,7 @@ fn initial_bank(maps: &KernelMaps, arguments: &[i64]) -> Vec<u8> {
 
 /// Returns the expected contents of the bank after the call, or `None` if a map cannot be encoded. The call writes the first half
 /// of each map and changes no other byte.
-fn filled_bank(maps: &KernelMaps, arguments: &[i64]) -> Option<Vec<u8>> {
+fn expected_bank(maps: &KernelMaps, arguments: &[i64]) -> Option<Vec<u8>> {
     let mut bytes = initial_bank(maps, arguments);
     for (at, map) in &maps.maps {
         let half = tensormap::BYTES / 2;
@@ -192,7 +192,7 @@ fn launch_cases() -> (Vec<KernelMaps>, Vec<(usize, Vec<i64>)>) {
     for attempt in 0.. {
         let index = attempt % kernels.len();
         let arguments = random.random_arguments(&kernels[index]);
-        if filled_bank(&kernels[index], &arguments).is_some() {
+        if expected_bank(&kernels[index], &arguments).is_some() {
             cases.push((index, arguments));
         }
         if cases.len() == 10_000 {
@@ -231,7 +231,7 @@ fn x86_64_functions_fill_the_maps_as_the_encoder_does() {
         assert!(output.status.success() && output.stdout.len() == BANK_BYTES * cases.len(), "{:?}", output.status);
         for ((index, arguments), got) in cases.iter().zip(output.stdout.chunks_exact(BANK_BYTES)) {
             assert!(
-                got == filled_bank(&kernels[*index], arguments).unwrap(),
+                got == expected_bank(&kernels[*index], arguments).unwrap(),
                 "{convention:?}: {:?} of {arguments:?}",
                 kernels[*index]
             );
@@ -248,7 +248,7 @@ fn aarch64_functions_fill_the_maps_as_the_encoder_does() {
     for (index, arguments) in &cases {
         let mut memory = initial_bank(&kernels[*index], arguments);
         interpret(&functions[*index], &mut memory);
-        assert!(memory == filled_bank(&kernels[*index], arguments).unwrap(), "{:?} of {arguments:?}", kernels[*index]);
+        assert!(memory == expected_bank(&kernels[*index], arguments).unwrap(), "{:?} of {arguments:?}", kernels[*index]);
     }
 }
 

@@ -192,7 +192,7 @@ impl Converter<'_> {
     }
 }
 
-/// The memory ordering and scope of an access.
+/// Combines the memory ordering and the scope of an access.
 fn access_order(semantics: MemoryOrdering, scope: Option<MemoryScope>) -> Order {
     Order { semantics, scope }
 }

@@ -34,7 +34,8 @@ pub(crate) fn convert_module(module: &Module, debug: &DebugInfo) -> Result<tilea
     Ok(tileaa::Module { globals, functions })
 }
 
-/// Rejects calls, because device functions are not compiled. Declarations without calls are accepted.
+/// Reports an error if a function contains a call. Reason: device functions are not compiled. Declarations without calls are
+/// accepted.
 fn reject_calls(module: &Module, function: &tileir::Function, debug: &DebugInfo) -> Result<()> {
     let call = function.body.ops.values().find_map(|node| match &node.kind {
         Op::PreviewCall { callee, .. } => Some((callee.0, node.loc)),
@@ -81,7 +82,7 @@ fn dense_constant(module: &Module, id: tileir::ConstantId, ty: TypeId) -> Dense 
 
 /// Reports that a function received an op of another [`OpGroup`].
 fn wrong_group(op: &Op) -> ! {
-    unreachable!("'{}' is in group {:?}", op.mnemonic(), OpGroup::of(op))
+    unreachable!("'{}' is in group {:?}", op.mnemonic(), OpGroup::of_op(op))
 }
 
 /// The state of a function's conversion.
@@ -160,7 +161,7 @@ impl<'a> Converter<'a> {
     fn convert_op(&mut self, op: OpId) -> Result<()> {
         let kind = &self.source.body.ops[op].kind;
         let results = &self.source.body.ops[op].results;
-        let converted: tileaa::Op = match OpGroup::of(kind) {
+        let converted: tileaa::Op = match OpGroup::of_op(kind) {
             OpGroup::Unary => self.unary_op(kind).into(),
             OpGroup::Binary => self.binary_op(kind).into(),
             OpGroup::Conversion => self.conversion_op(kind).into(),
@@ -183,7 +184,7 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// Converts an op with a result per grid axis to one op per axis.
+    /// Converts an op that has one result per grid axis to one op per axis.
     fn convert_per_axis(&mut self, kind: &Op, results: &[Value]) -> Result<()> {
         for (axis, &result) in results.iter().enumerate() {
             let axis = axis as u32;

@@ -1,4 +1,5 @@
-//! The groups of Tile IR ops that one function converts each. A new op of Tile IR needs a group.
+//! Divides the Tile IR ops into groups. One function of [`super::Converter`] converts each group, and a new op of Tile IR needs a
+//! group.
 
 use tileir::Op;
 
@@ -36,7 +37,7 @@ pub(super) enum OpGroup {
 impl OpGroup {
     /// The group of an op.
     #[rustfmt::skip]
-    pub(super) fn of(op: &Op) -> OpGroup {
+    pub(super) fn of_op(op: &Op) -> OpGroup {
         match op {
             Op::AbsF { .. } | Op::AbsI { .. } | Op::Ceil { .. } | Op::Cos { .. } | Op::CosH { .. } | Op::Exp { .. }
             | Op::Exp2 { .. } | Op::Floor { .. } | Op::Log { .. } | Op::Log2 { .. } | Op::NegF { .. } | Op::NegI { .. }

@@ -1,7 +1,7 @@
 //! Pointer analysis: the address space of every pointer of a function, and the object from which the pointer is derived.
 //!
-//! Pointer types of `.tile` state neither. A forward data-flow analysis propagates both from definitions through ops and control
-//! flow to a fixed point. See also: LLVM's `InferAddressSpaces` and `getUnderlyingObject`.
+//! Pointer types of `.tile` state neither the address space nor the object. A forward data-flow analysis propagates both from
+//! definitions through ops and control flow to a fixed point. See also: LLVM's `InferAddressSpaces` and `getUnderlyingObject`.
 
 use base::Value;
 use base::ir::{Op as OpId, Operation, Region};
@@ -36,7 +36,7 @@ struct Origin {
     alias_scope: OriginLattice<u32>,
 }
 
-/// The origin of a pointer before the analysis.
+/// The origin of a pointer before the analysis, and of a pointer that no definition reaches.
 const UNKNOWN_ORIGIN: Origin = Origin { space: OriginLattice::Nothing, alias_scope: OriginLattice::Nothing };
 
 /// The origin of each pointer of a function.
@@ -142,7 +142,7 @@ impl<'a> PointerAnalysis<'a> {
         from.iter().zip(to).for_each(|(from, to)| self.add_edge(*from, *to));
     }
 
-    /// The alias scope of a further object.
+    /// Returns the alias scope of an object that has none yet.
     fn new_alias_scope(&mut self) -> u32 {
         self.alias_scope_count += 1;
         self.alias_scope_count

@@ -6,7 +6,7 @@ use core_dialect::core_ops::{Core, Fact};
 use tileir::{Attribute, Op};
 
 impl Converter<'_> {
-    /// Converts an op that rearranges elements, or an `assume`. Returns `None` for other ops.
+    /// The core op for an op that rearranges elements, or for an `assume`.
     pub(super) fn shape_op(&self, op: &Op) -> Core {
         match op {
             Op::Iota {} => Core::Iota {},

@@ -38,7 +38,7 @@ fn shape_from_i32(shape: &[i32]) -> Shape {
     shape.iter().map(|extent| *extent as u32).collect()
 }
 
-/// The extents or strides that the type states; `None` for a dynamic one.
+/// The sizes or strides that a tensor view type states; `None` for a dynamic size or stride.
 fn static_extents(extents: &[i64]) -> Vec<Option<u64>> {
     extents.iter().map(|extent| (*extent != DYNAMIC).then_some(*extent as u64)).collect()
 }

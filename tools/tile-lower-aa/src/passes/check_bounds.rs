@@ -7,7 +7,7 @@
 //! See also: LLVM's `BoundsChecking` pass and `-fsanitize=bounds`.
 
 use super::edit::Edit;
-use super::extents::{Arrays, EntryNumber};
+use super::extents::{EntryNumber, ParameterArrays};
 use base::File;
 use base::Value;
 use base::diag::Result;
@@ -19,10 +19,10 @@ use numerics::Scalar;
 use numerics::arith::{Binary, Compare, Convert, Overflow, Predicate, Signedness};
 use tileaa::{Module, Op, Type};
 
-/// Inserts the checks into all functions. Adds to the log which accesses are checked.
+/// Inserts the checks into all functions. Adds a log entry for each access that is checked, and for each that is not.
 pub(super) fn run(file: &mut File<Module>) -> Result<()> {
     for function in &mut file.payload.functions {
-        let arrays = Arrays::analyse(function);
+        let arrays = ParameterArrays::analyse(function);
         let mut checker = Checker { edit: Edit::new(function), arrays, log: Vec::new() };
         for op in checker.edit.ops_in_order() {
             checker.check_access(op);
@@ -39,7 +39,7 @@ pub(super) fn run(file: &mut File<Module>) -> Result<()> {
 struct Checker<'a> {
     edit: Edit<'a>,
     /// The extents of the parameters' arrays.
-    arrays: Arrays,
+    arrays: ParameterArrays,
     /// The remarks on the checks.
     log: Vec<LogEntry>,
 }
@@ -127,15 +127,16 @@ impl Checker<'_> {
                 continue;
             };
             // Along the sparse dimension each row has its own index.
-            let sparse = kind == ViewKind::Gather { sparse_dim: t as u32 };
-            let covered_elements = if sparse { 1 } else { i64::from(tile[t]) };
+            let is_sparse = kind == ViewKind::Gather { sparse_dim: t as u32 };
+            let covered_elements = if is_sparse { 1 } else { i64::from(tile[t]) };
             let shape = self.edit.ty(index[t]).tile().map_or(Shape::new(), |(_, shape)| shape.clone());
             let mut builder = OpBuilder { edit: &mut self.edit, op };
             let index = builder.sign_extend_to_i64(index[t], &shape);
             let step = builder.splat_constant(Scalar::I64, u64::from(kind.step(&tile, t)), &shape);
             let origin = builder.binary(Binary::MulI { overflow: Overflow::None }, index, step);
             let size = builder.materialize_number(*size);
-            // One check covers the tile: it takes the first element if that is before the array, and the last element otherwise.
+            // One check covers the tile. It checks the tile's first element if this element is before the array, and otherwise the
+            // last one.
             let last_offset = builder.splat_constant(Scalar::I64, (covered_elements - 1) as u64, &shape);
             let last = builder.add(origin, last_offset);
             let zero = builder.splat_constant(Scalar::I64, 0, &shape);
@@ -164,7 +165,7 @@ impl Checker<'_> {
     }
 }
 
-/// Builds ops before `op`.
+/// Inserts the ops that compute and check an index.
 struct OpBuilder<'a, 'b> {
     edit: &'a mut Edit<'b>,
     /// The op before which new ops are inserted.
@@ -214,7 +215,7 @@ impl OpBuilder<'_, '_> {
             }
         }
     }
-    /// Creates an i64 value with a number that is known at kernel entry.
+    /// Creates an i64 value from a size or stride.
     fn materialize_number(&mut self, number: EntryNumber) -> Value {
         match number {
             EntryNumber::Constant(number) => self.i64_constant(number as i64),
@@ -230,12 +231,13 @@ impl OpBuilder<'_, '_> {
     fn select(&mut self, cond: Value, yes: Value, no: Value, shape: &Shape) -> Value {
         self.edit.insert(self.op, Core::Select { cond, yes, no }, tile_type(Scalar::I64, shape))
     }
-    /// Divides by a power of two, rounding down.
+    /// Shifts i64 elements right arithmetically, which divides by a power of two and rounds down.
     fn shift_right(&mut self, x: Value, bits: i64, shape: &Shape) -> Value {
         let bits = self.splat_constant(Scalar::I64, bits as u64, shape);
         self.binary(Binary::ShR { signedness: Signedness::Signed }, x, bits)
     }
-    /// The byte span of a strided array: zero if an extent is zero, else up to the end of its last element.
+    /// Creates the ops that compute the byte span of a strided array: zero if a size is zero or less, otherwise the bytes from the
+    /// start of the array to the end of its last element.
     fn span_bytes(&mut self, sizes: &[EntryNumber], strides: &[EntryNumber], element_bytes: u64) -> Value {
         let (one, zero) = (self.i64_constant(1), self.i64_constant(0));
         let mut span = one;

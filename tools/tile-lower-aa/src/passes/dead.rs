@@ -151,7 +151,7 @@ impl<'a> Liveness<'a> {
         }
     }
 
-    /// Marks the values that terminators of an op forward to slot `index`, if `is_source` accepts the terminator.
+    /// Marks the values with index `index` that the terminators of an op forward. `is_source` selects the terminators.
     fn mark_forwarded(&mut self, op: OpId, index: usize, is_source: impl Fn(&Op) -> bool) {
         let function = self.function;
         for terminator in self.terminators[op.0 as usize].clone() {
@@ -163,15 +163,16 @@ impl<'a> Liveness<'a> {
     }
 }
 
-/// Flags for each argument and each result (a *slot*) of a branch or loop: whether the slot is live.
+/// Whether each loop-carried argument and each result of a branch or loop is live. A *slot* is one such argument or result.
 struct LiveSlots {
-    /// Whether each block argument is live.
+    /// Whether each loop-carried argument is live; empty for a branch.
     args: Vec<bool>,
     /// Whether each result is live.
     results: Vec<bool>,
 }
 
-/// Removes dead operands, arguments and results of branches and loops.
+/// Removes dead arguments and results of branches and loops, and the operands that flow into them. Returns the number of removed
+/// slots.
 fn drop_dead_slots(function: &mut Function, nesting: &OpParents, live_values: &[bool]) -> usize {
     let order = function.body.walk(function.region);
     let slots_by_op: BTreeMap<OpId, LiveSlots> =
@@ -219,7 +220,7 @@ fn live_slots(function: &Function, op: OpId, live_values: &[bool]) -> Option<Liv
     Some(LiveSlots { args, results })
 }
 
-/// Keeps the values whose flag is set.
+/// Removes the values whose flag is false.
 fn retain_flagged(values: &mut Vec<Value>, flags: &[bool]) {
     let mut flags = flags.iter();
     values.retain(|_| *flags.next().expect("each value has a flag"));

@@ -10,8 +10,10 @@ use tileaa::{Function, Type};
 pub(super) fn run(function: &mut Function) -> usize {
     let mut edit = Edit::new(function);
     let block_of = edit.function.body.op_blocks();
-    // The scopes of the dominator tree: open blocks, outermost first, each with the keys that its ops added to `available`.
+    // The scopes of the dominator tree: the blocks that contain the current op, outermost first. Each has the keys that its ops
+    // added to `available`.
     let mut open_scopes: Vec<(base::Block, Vec<Vec<u8>>)> = Vec::new();
+    // The results of the pure ops that dominate the current op. The key encodes the op, its operands and its result types.
     let mut available: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
     for op in edit.ops_in_order() {
         let block = block_of[op.0 as usize].expect("compaction puts every op into a block");

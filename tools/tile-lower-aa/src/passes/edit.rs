@@ -14,11 +14,11 @@ use tileaa::{Function, Op, Type};
 /// A function and the edits that a pass has recorded for it.
 pub(super) struct Edit<'a> {
     pub(super) function: &'a mut Function,
-    /// The replacement of each value, or the value itself.
+    /// By value id, the replacement of the value, or the value itself if it has none.
     replacements: Vec<Value>,
     /// The new ops to insert, by the op before which they go.
     inserted: BTreeMap<OpId, Vec<OpId>>,
-    /// The ops to remove. For `Some`, the ops of the block, without its terminator, replace the removed op.
+    /// The ops to remove. If a removed op has a block here, the ops of this block, without its terminator, replace the op.
     removed: BTreeMap<OpId, Option<Block>>,
     /// The use count of each value at the start of the pass.
     use_counts: Vec<u32>,
@@ -58,7 +58,7 @@ impl<'a> Edit<'a> {
         self.function.body.ty(value)
     }
 
-    /// The core op that defines a value, with its current operands.
+    /// The core op that defines a value, with its current operands. `None` for block arguments and results of other ops.
     pub(super) fn defining_core(&self, value: Value) -> Option<Core> {
         match self.resolved_op(self.function.body.defining_op(value)?) {
             Op::Core(core) => Some(core),
@@ -66,7 +66,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The data of a constant value.
+    /// The elements of a constant, or `None` if no constant defines the value.
     pub(super) fn constant_data(&self, value: Value) -> Option<&Dense> {
         match &self.function.body.ops[self.function.body.defining_op(value)?].kind {
             Op::Core(Core::Constant { value }) => Some(value),
@@ -74,7 +74,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The bits of a splat constant.
+    /// The bits of every element of a splat constant, or `None` if the value is not a splat constant.
     pub(super) fn splat_bits(&self, value: Value) -> Option<u64> {
         match self.constant_data(value)? {
             Dense::Splat(bits) => Some(*bits),
@@ -82,7 +82,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Whether a value had uses at the start of the pass. Values that the pass creates count as used.
+    /// Returns whether a value had uses at the start of the pass. Values that the pass creates count as used.
     pub(super) fn is_used(&self, value: Value) -> bool {
         self.use_counts.get(value.0 as usize).is_none_or(|count| *count > 0)
     }
@@ -96,7 +96,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Creates an op before the op `before`, with the location of `before`.
+    /// Creates an op with one result before the op `before`, with the location of `before`. Returns the result.
     pub(super) fn insert(&mut self, before: OpId, kind: impl Into<Op>, ty: Type) -> Value {
         let loc = self.function.body.ops[before].loc;
         let op = self.function.body.new_op(kind.into(), [ty], loc);
@@ -121,7 +121,7 @@ impl<'a> Edit<'a> {
         self.changes += 1;
     }
 
-    /// Removes an op whose results are forwarded or unused.
+    /// Removes an op. Requires that its results are unused, or that [`Edit::replace_uses`] has replaced their uses.
     pub(super) fn remove(&mut self, op: OpId) {
         self.removed.insert(op, None);
         self.changes += 1;

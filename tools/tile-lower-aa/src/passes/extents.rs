@@ -31,17 +31,17 @@ pub(super) struct Extent {
     pub(super) element_bytes: u64,
 }
 
-/// The arrays of parameters.
-pub(super) struct Arrays {
+/// The arrays to which the kernel's pointer parameters point.
+pub(super) struct ParameterArrays {
     /// The parameter from which each value's pointers are derived.
     roots: Vec<Option<Value>>,
     /// The known extents of each parameter's array.
     extents: BTreeMap<Value, Vec<Extent>>,
 }
 
-impl Arrays {
+impl ParameterArrays {
     /// Finds the extents from the views that the function makes, or from the name of the kernel.
-    pub(super) fn analyse(function: &Function) -> Arrays {
+    pub(super) fn analyse(function: &Function) -> ParameterArrays {
         let mut extents: BTreeMap<Value, Vec<Extent>> = BTreeMap::new();
         for (root, extent) in extents_from_views(function) {
             let known_extents = extents.entry(root).or_default();
@@ -51,7 +51,7 @@ impl Arrays {
         }
         // The kernel name describes the full array, and a view may cover only a part. So the name replaces the views.
         extents.extend(extents_from_kernel_name(function));
-        Arrays { roots: compute_roots(function), extents }
+        ParameterArrays { roots: compute_roots(function), extents }
     }
 
     /// The parameter from which a pointer is derived. `None` if the parameter is unknown or depends on control flow.
@@ -64,17 +64,17 @@ impl Arrays {
         self.extents.get(&root).map_or(&[], Vec::as_slice)
     }
 
-    /// The extents of a view's memref, if its definition is visible.
+    /// The sizes of the memref of a view. `None` if the definition of the view or of its memref is not visible in the function.
     pub(super) fn view_sizes(&self, edit: &Edit, view: Value) -> Option<Vec<EntryNumber>> {
         let Core::MakeView { memref } = edit.defining_core(view)? else { return None };
         let Core::MakeMemRef { sizes, .. } = edit.defining_core(memref)? else { return None };
         let Type::MemRef(ty) = edit.ty(memref) else { return None };
-        Some(with_operands(&ty.sizes, &sizes))
+        Some(static_or_dynamic_numbers(&ty.sizes, &sizes))
     }
 }
 
-/// The extents or strides of a memref. `None` in `static_numbers` is a dynamic number, which the next operand gives.
-fn with_operands(static_numbers: &[Option<u64>], operands: &[Value]) -> Vec<EntryNumber> {
+/// The sizes or strides of a memref. `None` in `static_numbers` stands for a dynamic number, whose value is the next operand.
+fn static_or_dynamic_numbers(static_numbers: &[Option<u64>], operands: &[Value]) -> Vec<EntryNumber> {
     let mut operands = operands.iter();
     static_numbers
         .iter()
@@ -97,7 +97,7 @@ fn extents_from_views(function: &Function) -> Vec<(Value, Extent)> {
         let Op::Core(Core::MakeMemRef { base, sizes, strides }) = &body.ops[op].kind else { continue };
         let (base, Type::MemRef(ty)) = (strip_assumes_and_casts(function, *base), body.ty(body.result(op))) else { continue };
         let numbers = |static_numbers, operands| {
-            with_operands(static_numbers, operands).into_iter().map(if_known_at_entry).collect::<Option<Vec<_>>>()
+            static_or_dynamic_numbers(static_numbers, operands).into_iter().map(if_known_at_entry).collect::<Option<Vec<_>>>()
         };
         if let (true, Some(sizes), Some(strides)) =
             (function.params().contains(&base), numbers(&ty.sizes, sizes), numbers(&ty.strides, strides))
@@ -118,8 +118,9 @@ fn strip_assumes_and_casts(function: &Function, mut value: Value) -> Value {
     value
 }
 
-/// Parses cuTile Python's convention `name_Kt1_A2f32…_Si32_I4…`. An array (`A`, with its rank) has parameters for address, extents
-/// and strides. A scalar (`S`) has one parameter, and a constant none. A name that does not match yields no extents.
+/// Parses cuTile Python's convention for kernel names, `name_Kt1_A2f32…_Si32_I4…`. An array (`A`, with its rank) has parameters for
+/// address, sizes and strides. A scalar (`S`) has one parameter. A constant (`I`, `B` or `F`) has none. The result is empty if the
+/// name or the parameters do not match the convention.
 fn extents_from_kernel_name(function: &Function) -> BTreeMap<Value, Vec<Extent>> {
     let none = BTreeMap::new();
     let Some((_, signature)) = function.name.rsplit_once("_Kt1_") else { return none };
@@ -167,7 +168,7 @@ fn compute_roots(function: &Function) -> Vec<Option<Value>> {
     }
 }
 
-/// The receivers of the operands of each `continue`.
+/// For each `continue`, the loop-carried arguments that receive its operands.
 fn continue_receivers(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
     let body = &function.body;
     let mut receivers = BTreeMap::new();
@@ -184,8 +185,8 @@ fn continue_receivers(function: &Function) -> BTreeMap<OpId, Vec<Value>> {
     receivers
 }
 
-/// One iteration of [`compute_roots`]. An argument in `mixed_roots` has no root. Adds to `mixed_roots` the arguments that
-/// receive pointers with different roots.
+/// One iteration of [`compute_roots`]. A loop-carried argument in `mixed_roots` has no root. Adds to `mixed_roots` the arguments
+/// that receive pointers with different roots.
 fn roots_without_mixed(
     function: &Function,
     receivers: &BTreeMap<OpId, Vec<Value>>,

@@ -47,7 +47,7 @@ fn fold_by_ranges(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, core: Core) {
         Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } => {
             let signed_order_holds = signedness == Signedness::Signed || ranges.is_not_negative(lhs) && ranges.is_not_negative(rhs);
             if let Some(outcome) =
-                signed_order_holds.then(|| comparison_outcome(predicate, ranges.range(lhs), ranges.range(rhs))).flatten()
+                signed_order_holds.then(|| known_outcome(predicate, ranges.range(lhs), ranges.range(rhs))).flatten()
             {
                 edit.replace_op(op, Core::Constant { value: Dense::Splat(outcome.into()) });
             } else {
@@ -60,7 +60,7 @@ fn fold_by_ranges(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, core: Core) {
 }
 
 /// `Some(true)` if a comparison holds for all numbers of two ranges, `Some(false)` if it holds for none, otherwise `None`.
-fn comparison_outcome(predicate: Predicate, lhs: (i64, i64), rhs: (i64, i64)) -> Option<bool> {
+fn known_outcome(predicate: Predicate, lhs: (i64, i64), rhs: (i64, i64)) -> Option<bool> {
     let less = |a: (i64, i64), b: (i64, i64)| {
         if a.1 < b.0 {
             Some(true)
@@ -115,7 +115,7 @@ fn fold_arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binary,
 }
 
 /// A 64-bit value that is a sign-extended 32-bit value, possibly broadcast or reshaped afterwards, or a constant that fits 32 bits.
-enum Narrow {
+enum NarrowForm {
     /// The 32-bit value that is sign-extended.
     Value(Value),
     /// A constant that fits 32 bits.
@@ -127,16 +127,16 @@ enum Narrow {
 }
 
 /// The 32-bit form of a 64-bit value, if it has one.
-fn narrow_form(edit: &Edit<'_>, value: Value) -> Option<Narrow> {
+fn narrow_form(edit: &Edit<'_>, value: Value) -> Option<NarrowForm> {
     match edit.defining_core(value)? {
-        Core::Broadcast { x } => sign_extended_source(edit, x).map(Narrow::Broadcast),
-        Core::Reshape { x } => sign_extended_source(edit, x).map(Narrow::Reshape),
-        Core::Constant { value: Dense::Splat(bits) } => i32::try_from(bits as i64).ok().map(Narrow::Constant),
-        _ => sign_extended_source(edit, value).map(Narrow::Value),
+        Core::Broadcast { x } => sign_extended_source(edit, x).map(NarrowForm::Broadcast),
+        Core::Reshape { x } => sign_extended_source(edit, x).map(NarrowForm::Reshape),
+        Core::Constant { value: Dense::Splat(bits) } => i32::try_from(bits as i64).ok().map(NarrowForm::Constant),
+        _ => sign_extended_source(edit, value).map(NarrowForm::Value),
     }
 }
 
-/// The 32-bit value whose sign extension this value is.
+/// The 32-bit operand of the sign extension that defines a 64-bit value, or `None` if no sign extension from 32 bits defines it.
 fn sign_extended_source(edit: &Edit<'_>, value: Value) -> Option<Value> {
     let is_i32 = |value: Value| edit.ty(value).tile().is_some_and(|(elem, _)| elem == Elem::Scalar(Scalar::I32));
     match edit.defining_core(value)? {
@@ -145,27 +145,27 @@ fn sign_extended_source(edit: &Edit<'_>, value: Value) -> Option<Value> {
     }
 }
 
-/// The 32-bit forms of two 64-bit operands, if both have one and at least one of them is no constant.
-fn both_narrow(edit: &Edit<'_>, lhs: Value, rhs: Value) -> Option<[Narrow; 2]> {
+/// The 32-bit forms of two 64-bit operands. `None` if an operand has no 32-bit form, or if both operands are constants.
+fn narrow_forms_of_operands(edit: &Edit<'_>, lhs: Value, rhs: Value) -> Option<[NarrowForm; 2]> {
     let narrowed = [narrow_form(edit, lhs)?, narrow_form(edit, rhs)?];
     let is_i64 = edit.ty(lhs).tile().is_some_and(|(elem, _)| elem == Elem::Scalar(Scalar::I64));
-    let has_non_constant = narrowed.iter().any(|narrow| !matches!(narrow, Narrow::Constant(_)));
+    let has_non_constant = narrowed.iter().any(|narrow| !matches!(narrow, NarrowForm::Constant(_)));
     (is_i64 && has_non_constant).then_some(narrowed)
 }
 
-/// Builds the 32-bit form of a narrow value, with the shape of `like`.
-fn as_i32(edit: &mut Edit<'_>, op: OpId, like: Value, narrow: Narrow) -> Value {
+/// Inserts before `op` the ops that compute a 32-bit form, with the shape of `like`. Returns its value.
+fn emit_narrow_form(edit: &mut Edit<'_>, op: OpId, like: Value, narrow: NarrowForm) -> Value {
     let core = match narrow {
-        Narrow::Value(value) => return value,
-        Narrow::Constant(number) => Core::Constant { value: Dense::Splat(u64::from(number as u32)) },
-        Narrow::Broadcast(x) => Core::Broadcast { x },
-        Narrow::Reshape(x) => Core::Reshape { x },
+        NarrowForm::Value(value) => return value,
+        NarrowForm::Constant(number) => Core::Constant { value: Dense::Splat(u64::from(number as u32)) },
+        NarrowForm::Broadcast(x) => Core::Broadcast { x },
+        NarrowForm::Reshape(x) => Core::Reshape { x },
     };
     let ty = i32_type_like(edit, like);
     edit.insert(op, core, ty)
 }
 
-/// The type of a value with 32-bit integer elements.
+/// The type of a tile with the shape of `value` and i32 elements.
 fn i32_type_like(edit: &Edit<'_>, value: Value) -> Type {
     let shape = edit.ty(value).tile().map(|(_, shape)| shape.clone()).unwrap_or_default();
     Type::Tile { elem: Elem::Scalar(Scalar::I32), shape }
@@ -173,8 +173,8 @@ fn i32_type_like(edit: &Edit<'_>, value: Value) -> Type {
 
 /// Narrows a comparison: sign extension preserves the order, also for unsigned comparisons.
 fn narrow_compare(edit: &mut Edit<'_>, op: OpId, predicate: Predicate, signedness: Signedness, lhs: Value, rhs: Value) {
-    let Some([left, right]) = both_narrow(edit, lhs, rhs) else { return };
-    let (left, right) = (as_i32(edit, op, lhs, left), as_i32(edit, op, rhs, right));
+    let Some([left, right]) = narrow_forms_of_operands(edit, lhs, rhs) else { return };
+    let (left, right) = (emit_narrow_form(edit, op, lhs, left), emit_narrow_form(edit, op, rhs, right));
     edit.replace_op(op, Core::Compare { kind: Compare::Int { predicate, signedness }, lhs: left, rhs: right });
 }
 
@@ -186,8 +186,8 @@ fn narrow_arithmetic(edit: &mut Edit<'_>, ranges: &Ranges, op: OpId, kind: Binar
     if low < i32_range.0 || high > i32_range.1 {
         return;
     }
-    let Some([left, right]) = both_narrow(edit, lhs, rhs) else { return };
-    let (left, right) = (as_i32(edit, op, lhs, left), as_i32(edit, op, rhs, right));
+    let Some([left, right]) = narrow_forms_of_operands(edit, lhs, rhs) else { return };
+    let (left, right) = (emit_narrow_form(edit, op, lhs, left), emit_narrow_form(edit, op, rhs, right));
     let overflow = Overflow::NoSignedWrap;
     let kind = match kind {
         Binary::AddI { .. } => Binary::AddI { overflow },

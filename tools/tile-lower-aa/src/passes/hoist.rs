@@ -28,7 +28,7 @@ pub(super) fn run(function: &mut Function) -> usize {
     hoisted_count
 }
 
-/// Hoists ops out of one loop; returns their number.
+/// Hoists ops out of one loop, to before the loop in `outer_block`. Returns the number of hoisted ops.
 fn hoist_out_of_loop(function: &mut Function, loop_op: OpId, outer_block: Block) -> usize {
     let region = function.body.ops[loop_op].kind.regions()[0];
     let block = function.body.block_of(region);
@@ -38,7 +38,7 @@ fn hoist_out_of_loop(function: &mut Function, loop_op: OpId, outer_block: Block)
     for op in function.body.blocks[block].ops.clone() {
         let node = &function.body.ops[op];
         let invariant = node.kind.operands().iter().all(|value| !varies[value.0 as usize]);
-        if invariant && has_hoistable_results(function, op) && is_safe(function, op) {
+        if invariant && has_hoistable_results(function, op) && is_speculatable(function, op) {
             hoisted.push(op);
         } else {
             remaining.push(op);
@@ -66,8 +66,9 @@ fn has_hoistable_results(function: &Function, op: OpId) -> bool {
     })
 }
 
-/// Whether an op may execute although the loop may have no iterations: a division only if its divisor is a nonzero constant.
-fn is_safe(function: &Function, op: OpId) -> bool {
+/// Returns whether an op may execute even if the loop has no iterations. A division may do so only if its divisor is a nonzero
+/// constant.
+fn is_speculatable(function: &Function, op: OpId) -> bool {
     match &function.body.ops[op].kind {
         Op::Core(Core::Assume { .. }) => false,
         Op::Core(Core::Binary { kind: Binary::DivI { .. } | Binary::RemI { .. }, rhs, .. }) => {

@@ -74,7 +74,7 @@ fn secondary_induction_variables(edit: &Edit<'_>, op: OpId, init: &[Value], bloc
     (0..init.len()).filter_map(variable).collect()
 }
 
-/// The increment of all elements, if it is the same in every iteration.
+/// The increment, if it is the same for all elements and in every iteration.
 fn loop_invariant_increment(edit: &Edit<'_>, increment: Value, loop_ops: &BTreeSet<OpId>) -> Option<Increment> {
     if let Some(number) = edit.splat_bits(increment) {
         let bits = edit.ty(increment).tile()?.0.bits();
@@ -91,7 +91,7 @@ fn loop_invariant_increment(edit: &Edit<'_>, increment: Value, loop_ops: &BTreeS
     (is_invariant && edit.ty(scalar).tile()?.1.is_empty()).then_some(Increment::Scalar(scalar))
 }
 
-/// The operands of the loop's only `continue`, if no iteration ends early.
+/// The operands of the loop's only `continue`. `None` if a second `continue` ends iterations early.
 fn operands_of_only_continue(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
     let body = &edit.function.body;
     let mut blocks = vec![block];
@@ -126,7 +126,7 @@ fn replace_by_affine_function(edit: &mut Edit<'_>, block: Block, [lower, step]: 
     if progress.edit.splat_bits(lower) != Some(0) {
         progress.value = progress.binary(Binary::SubI { overflow: MAY_WRAP }, iv, lower);
     }
-    let value = progress.value_of_variable(variable.init, step, variable.increment);
+    let value = progress.emit_variable(variable.init, step, variable.increment);
     edit.replace_uses(variable.arg, value);
 }
 
@@ -143,14 +143,15 @@ struct LoopProgress<'a, 'b> {
 }
 
 impl LoopProgress<'_, '_> {
-    /// The value of a secondary induction variable with this init, in a loop with this step.
-    fn value_of_variable(mut self, init: Value, step: u64, increment: Increment) -> Value {
+    /// Generates the value of a secondary induction variable, from its value `init` in the first iteration and the `step` of the
+    /// loop.
+    fn emit_variable(mut self, init: Value, step: u64, increment: Increment) -> Value {
         let ty = self.edit.ty(init).clone();
         let (elem, shape) = ty.tile().expect("an induction variable is a tile");
         // Addresses and their offsets have 64 bits.
         let is_pointer = elem.scalar().is_none();
         let scalar = if is_pointer { Scalar::I64 } else { elem.carrier() };
-        let mut total_increment = self.total_increment(step, increment, scalar);
+        let mut total_increment = self.emit_total_increment(step, increment, scalar);
         let starts_at_zero = !is_pointer && self.edit.splat_bits(init) == Some(0);
         if !shape.is_empty() {
             let broadcast_type = Type::Tile { elem: Elem::Scalar(scalar), shape: shape.clone() };
@@ -165,13 +166,13 @@ impl LoopProgress<'_, '_> {
         self.binary(Binary::AddI { overflow: MAY_WRAP }, total_increment, init)
     }
 
-    /// The sum of the increments of past iterations, as an integer of type `scalar`.
-    fn total_increment(&mut self, step: u64, increment: Increment, scalar: Scalar) -> Value {
+    /// Generates the sum of the increments of past iterations, as an integer of type `scalar`.
+    fn emit_total_increment(&mut self, step: u64, increment: Increment, scalar: Scalar) -> Value {
         let induction_type = self.edit.ty(self.value).tile().map(|(elem, _)| elem.carrier());
         if induction_type == Some(scalar) && matches!(increment, Increment::Constant { number, .. } if number == step) {
             return self.value;
         }
-        let iterations = self.past_iterations(step);
+        let iterations = self.emit_past_iterations(step);
         let iterations = self.convert_scalar(iterations, Signedness::Unsigned, scalar);
         match increment {
             Increment::Constant { number: 1, .. } => iterations,
@@ -186,8 +187,8 @@ impl LoopProgress<'_, '_> {
         }
     }
 
-    /// The number of past iterations.
-    fn past_iterations(&mut self, step: u64) -> Value {
+    /// Generates the number of past iterations.
+    fn emit_past_iterations(&mut self, step: u64) -> Value {
         if step == 1 {
             return self.value;
         }

@@ -1,4 +1,4 @@
-//! The passes after the conversion, in order. At O0 only [`RECORD`] runs.
+//! The passes that run after the conversion to `.aa`, in order. At O0, only [`CHECK_BOUNDS`], if requested, and [`RECORD`] run.
 
 mod check_bounds;
 mod dead;
@@ -41,7 +41,8 @@ pub const PASSES: &[Pass<File<Module>>] = &[
 /// The pass of `--check-bounds`, which runs before optimisation.
 pub const CHECK_BOUNDS: &[Pass<File<Module>>] = &[Pass { name: "check-bounds", run: check_bounds::run }];
 
-/// The pass that writes the table of facts. The pass runs last, because the table refers to value ids, which other passes change.
+/// The pass that writes each function's table of derived facts, such as value ranges and divisors. The pass runs last, because the
+/// table refers to value ids, which other passes change.
 pub const RECORD: &[Pass<File<Module>>] = &[Pass { name: "facts", run: record_facts }];
 
 fn record_facts(file: &mut File<Module>) -> Result<()> {

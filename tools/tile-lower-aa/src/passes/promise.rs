@@ -30,8 +30,8 @@ pub(super) fn run(function: &mut Function) -> usize {
     edit.finish()
 }
 
-/// The operation with the strongest no-wrap flag that facts prove. `None` if the operation already has a flag, or if facts prove no
-/// flag.
+/// The arithmetic of a binary op with the strongest no-wrap flag that facts prove. `None` if `kind` already has a flag, or if facts
+/// prove no flag.
 fn with_no_wrap_flag(facts: &Facts<'_>, kind: Binary, elem: Elem, lhs: Value, rhs: Value) -> Option<Binary> {
     let (l, r) = (facts.range(lhs), facts.range(rhs));
     let no_flag = Overflow::None;
@@ -45,7 +45,7 @@ fn with_no_wrap_flag(facts: &Facts<'_>, kind: Binary, elem: Elem, lhs: Value, rh
         Binary::SubI { overflow } if overflow == no_flag => {
             (l.0.checked_sub(r.1).zip(l.1.checked_sub(r.0)), |overflow| Binary::SubI { overflow })
         }
-        Binary::MulI { overflow } if overflow == no_flag => (mul_range(l, r), |overflow| Binary::MulI { overflow }),
+        Binary::MulI { overflow } if overflow == no_flag => (product_range(l, r), |overflow| Binary::MulI { overflow }),
         _ => return None,
     };
     let (low, high) = exact_range?;
@@ -65,7 +65,7 @@ fn have_disjoint_bits(facts: &Facts<'_>, aligned: Value, small: Value) -> bool {
 }
 
 /// The range of `l * r` for numbers of two ranges. `None` if a bound exceeds 64 bits.
-fn mul_range(l: (i64, i64), r: (i64, i64)) -> Option<(i64, i64)> {
+fn product_range(l: (i64, i64), r: (i64, i64)) -> Option<(i64, i64)> {
     let corner_values = [l.0.checked_mul(r.0)?, l.0.checked_mul(r.1)?, l.1.checked_mul(r.0)?, l.1.checked_mul(r.1)?];
     Some((corner_values.into_iter().min()?, corner_values.into_iter().max()?))
 }

@@ -25,11 +25,11 @@ use tileaa::{Function, Op};
 /// Runs the pass on a function. Returns the number of replaced exits and loops.
 pub(super) fn run(function: &mut Function) -> usize {
     let mut changed = 0;
-    while let Some((block, at)) = early_exit(function) {
+    while let Some((block, at)) = find_early_exit(function) {
         move_following_ops(function, block, at);
         changed += 1;
     }
-    while let Some(loop_op) = single_iteration_loop(function) {
+    while let Some(loop_op) = find_single_iteration_loop(function) {
         replace_by_body(function, loop_op);
         changed += 1;
     }
@@ -68,9 +68,9 @@ fn condition_paths(function: &Function, op: OpId) -> Option<[Block; 2]> {
     Some(branch.regions().map(|region| function.body.block_of(region)))
 }
 
-/// A block, and the position of an `if` in it. One path of the `if` ends in the same kind of exit as the block, the other in
-/// `yield`.
-fn early_exit(function: &Function) -> Option<(Block, usize)> {
+/// Finds an `if` with an early exit. Returns its block and its index in the block. One path of the `if` ends in the same kind of
+/// exit as the block, and the other path ends in `yield`.
+fn find_early_exit(function: &Function) -> Option<(Block, usize)> {
     let body = &function.body;
     let regions = body.walk(function.region).into_iter().flat_map(|op| body.ops[op].kind.regions());
     regions.map(|region| body.block_of(region)).find_map(|block| {
@@ -116,8 +116,8 @@ fn move_following_ops(function: &mut Function, block: Block, at: usize) {
     function.body.blocks[block].ops.push(terminator);
 }
 
-/// A `loop` whose only exit is the `break` that terminates its body.
-fn single_iteration_loop(function: &Function) -> Option<OpId> {
+/// Finds a `loop` whose only exit is the `break` that terminates its body, so that it runs one iteration.
+fn find_single_iteration_loop(function: &Function) -> Option<OpId> {
     let body = &function.body;
     let nesting = RegionNesting::analyse(body, function.region);
     body.walk(function.region).into_iter().find(|op| {

@@ -4,7 +4,8 @@ use super::PASSES;
 use base::{File, Payload};
 use tileaa::Module;
 
-/// The lines of a function's body after all passes, without locations. The function has the parameters `%p`, `%n`, `%c` and `%q`.
+/// Runs all passes on a function with this body and the parameters `%p`, `%n`, `%c` and `%q`. Returns the lines of the result's
+/// body, without locations.
 fn optimised(body: &str) -> Vec<String> {
     let text = format!("//!tile tileaa 4 lowered\nfunc \"k\"(%p: ptr<f32>, %n: i32, %c: i1, %q: ptr<i32>) () {{\n{body}\n}}\n");
     let mut file = File::<Module>::read(text.as_bytes(), "k").unwrap_or_else(|error| panic!("{error:?}"));

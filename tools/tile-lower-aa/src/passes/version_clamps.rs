@@ -1,5 +1,6 @@
-//! Purpose: duplicate a kernel, so that one version accesses memory without index clamps. Clients clamp the indices of a tile to the
-//! last element of an array. A clamp hides that neighbouring indices are adjacent, so accesses would take one element at a time.
+//! Purpose: duplicate a kernel, so that one version accesses memory without index clamps. Clients clamp the indices of a tile to
+//! the last element of an array. A clamp hides that neighbouring indices are adjacent, so accesses would take one element at a
+//! time.
 //! Requires: `.aa` with scalars hoisted out of loops.
 //! Establishes: for tile blocks whose indices no clamp changes, contiguous indices with aligned starts; other tile blocks execute
 //! the original ops.
@@ -24,9 +25,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 
-/// Limit on the ops of a kernel that is duplicated. Both versions share the instruction cache.
+/// Largest number of ops of a kernel that the pass duplicates.
+/// Reason: both versions share the instruction cache. It has 128 KiB on all targets
+/// (`code.cache` in `machines/`), which are 8192 instructions of 16 bytes. An op becomes about 8 PTX instructions: for sm_90 and 20
+/// kernels of the tuning half of `scripts/regret`, the median is 7.
 const MAX_OPS: usize = 512;
-/// Elements of the widest access of a thread, which has 16 bytes. The start of a version's indices is a multiple of this number.
+/// Elements of 1 byte in the widest access of a thread, which has 16 bytes. In the version without clamps, indices start at a
+/// multiple of this number.
 const ALIGNMENT: u64 = 16;
 
 pub(super) fn run(function: &mut Function) -> usize {
@@ -41,23 +46,24 @@ pub(super) fn run(function: &mut Function) -> usize {
     usable.len()
 }
 
-/// A tile of numbers: `base`, if there is one, plus numbers from 0 to `high`.
+/// A bound on the elements of a tile: each element is `base`, if there is one, plus a number from 0 to `high` (inclusive).
 #[derive(Clone, Copy)]
 struct Span {
     base: Option<Value>,
     high: i64,
 }
 
-/// The same number in all elements of a tile.
+/// The number that all elements of a tile have: a scalar value or a constant.
 #[derive(Clone, Copy)]
 enum Uniform {
     Scalar(Value),
     Constant(i64),
 }
 
-/// The scalar condition under which a clamp is the identity: all numbers of the span are at most the bound, or less than it.
+/// The scalar condition under which a clamp is the identity: all numbers of the span are at most `bound` if `inclusive` is true, or
+/// less than `bound` otherwise.
 #[derive(Clone, Copy)]
-struct Check {
+struct IdentityCheck {
     span: Span,
     bound: Uniform,
     inclusive: bool,
@@ -65,11 +71,13 @@ struct Check {
 
 /// An op that clamps the indices of an access.
 struct Clamp {
+    /// The tile of clamped indices.
     result: Value,
+    /// The tile of indices before the clamp.
     unclamped: Value,
-    /// The condition of a `select`.
+    /// The condition of the `select` that clamps, or `None` if a `min_i` clamps.
     cond: Option<Value>,
-    check: Check,
+    check: IdentityCheck,
     /// The scalar at which the unclamped indices start, unless it is known to be aligned.
     to_align: Option<Value>,
     /// The position in the entry block after which all scalars of the check are available.
@@ -90,12 +98,15 @@ fn clamps_of_kernel(function: &Function) -> Vec<Clamp> {
         return Vec::new();
     }
     let finder = ClampFinder { function, facts: Facts::derive(function), entry };
-    let clamps = entry.iter().filter_map(|op| finder.clamp(*op)).filter(|clamp| feeds_address(function, &ops, clamp.result));
+    let clamps = entry
+        .iter()
+        .filter_map(|op| finder.clamp_of_op(*op))
+        .filter(|clamp| flows_into_pointer_offset(function, &ops, clamp.result));
     clamps.collect()
 }
 
-/// Returns whether a pointer offset is computed from a tile by elementwise ops and broadcasts.
-fn feeds_address(function: &Function, ops: &[OpId], tile: Value) -> bool {
+/// Returns whether a pointer offset is computed from a tile by elementwise ops, broadcasts and reshapes.
+fn flows_into_pointer_offset(function: &Function, ops: &[OpId], tile: Value) -> bool {
     let mut reached = BTreeSet::from([tile]);
     for op in ops {
         let node = &function.body.ops[*op];
@@ -111,6 +122,7 @@ fn feeds_address(function: &Function, ops: &[OpId], tile: Value) -> bool {
     false
 }
 
+/// Finds clamps and the checks under which they are the identity.
 struct ClampFinder<'a> {
     function: &'a Function,
     facts: Facts<'a>,
@@ -119,12 +131,13 @@ struct ClampFinder<'a> {
 }
 
 impl ClampFinder<'_> {
-    fn core(&self, value: Value) -> Option<&Core> {
+    fn defining_core(&self, value: Value) -> Option<&Core> {
         self.function.body.ops[self.function.body.defining_op(value)?].kind.core()
     }
 
-    /// The clamp that an op is. `None` for other ops, and for a clamp that does not shorten the contiguous runs of its operand.
-    fn clamp(&self, op: OpId) -> Option<Clamp> {
+    /// Describes an op that clamps indices. Returns `None` for other ops, and for a clamp after which the contiguous runs of
+    /// indices are as long as before.
+    fn clamp_of_op(&self, op: OpId) -> Option<Clamp> {
         let body = &self.function.body;
         let core = body.ops[op].kind.core()?;
         let (unclamped, cond, check) = if let Core::Select { cond, yes, .. } = core {
@@ -136,10 +149,10 @@ impl ClampFinder<'_> {
             (x, None, check)
         };
         let result = body.result(op);
-        let is_index_row =
+        let is_1d_i32_tile =
             body.ty(result).tile().is_some_and(|(elem, shape)| elem == Elem::Scalar(Scalar::I32) && shape.len() == 1);
         let run_length = |value: Value| self.facts.axis(value, 0).contiguity;
-        if !is_index_row || run_length(unclamped) <= run_length(result) {
+        if !is_1d_i32_tile || run_length(unclamped) <= run_length(result) {
             return None;
         }
         let start = self.span(unclamped)?.base;
@@ -150,23 +163,26 @@ impl ClampFinder<'_> {
         Some(Clamp { result, unclamped, cond, check, to_align, split })
     }
 
-    /// The check that a comparison holds for all elements.
-    fn check_of_condition(&self, cond: Value) -> Option<Check> {
-        let Core::Compare { kind: Compare::Int { predicate, signedness: Signedness::Signed }, lhs, rhs } = self.core(cond)? else {
+    /// Returns the check under which a comparison `index < bound` or `index <= bound` holds for all elements. `None` for other
+    /// conditions.
+    fn check_of_condition(&self, cond: Value) -> Option<IdentityCheck> {
+        let Core::Compare { kind: Compare::Int { predicate, signedness: Signedness::Signed }, lhs, rhs } =
+            self.defining_core(cond)?
+        else {
             return None;
         };
         let inclusive = *predicate == Predicate::LessThanOrEqual;
         if inclusive || *predicate == Predicate::LessThan { self.check(*lhs, *rhs, inclusive) } else { None }
     }
 
-    fn check(&self, numbers: Value, bound: Value, inclusive: bool) -> Option<Check> {
-        Some(Check { span: self.span(numbers)?, bound: self.uniform(bound)?, inclusive })
+    fn check(&self, numbers: Value, bound: Value, inclusive: bool) -> Option<IdentityCheck> {
+        Some(IdentityCheck { span: self.span(numbers)?, bound: self.uniform(bound)?, inclusive })
     }
 
     /// The number that all elements of an `i32` tile have.
     fn uniform(&self, value: Value) -> Option<Uniform> {
         let (elem, _) = self.function.body.ty(value).tile().filter(|(elem, _)| *elem == Elem::Scalar(Scalar::I32))?;
-        let core = self.core(value)?;
+        let core = self.defining_core(value)?;
         if let Core::Broadcast { x } = core {
             return self.is_scalar(*x).then_some(Uniform::Scalar(*x));
         }
@@ -182,7 +198,7 @@ impl ClampFinder<'_> {
             None => {}
         }
         let (elem, shape) = self.function.body.ty(value).tile()?;
-        let core = self.core(value)?;
+        let core = self.defining_core(value)?;
         if matches!(core, Core::Iota {}) {
             return (elem == Elem::Scalar(Scalar::I32)).then(|| Span { base: None, high: i64::from(shape[0]) - 1 });
         }
@@ -205,7 +221,8 @@ impl ClampFinder<'_> {
     }
 }
 
-/// Moves the ops of the entry block after `split` to the `else` path of a new `if`, and a version without clamps to its `then` path.
+/// Moves the ops of the entry block after `split` to the `else` path of a new `if`, and a version without clamps to its `then`
+/// path.
 fn duplicate(function: &mut Function, split: usize, clamps: &[Clamp]) {
     let entry = function.entry();
     let body = &mut function.body;
@@ -213,9 +230,9 @@ fn duplicate(function: &mut Function, split: usize, clamps: &[Clamp]) {
     let end = original.pop().expect("a kernel ends in a return");
     let loc = body.ops[end].loc;
     let [then, otherwise] = [(); 2].map(|()| body.new_region());
-    let [fast, slow] = [then, otherwise].map(|region| body.new_block(region));
+    let [unclamped_block, original_block] = [then, otherwise].map(|region| body.new_block(region));
 
-    let mut writer = Writer { function: &mut *function, block: fast };
+    let mut writer = BlockWriter { function: &mut *function, block: unclamped_block };
     let mut map = BTreeMap::new();
     for start in clamps.iter().filter_map(|clamp| clamp.to_align) {
         let fact = Fact::DivBy { divisor: ALIGNMENT, every: None, along: None };
@@ -229,7 +246,7 @@ fn duplicate(function: &mut Function, split: usize, clamps: &[Clamp]) {
         map.insert(clamp, all_true);
     }
     let true_conditions: Vec<(Value, Value)> = clamps.iter().filter_map(|clamp| Some((clamp.cond?, map[&clamp.cond?]))).collect();
-    function.body.clone_ops(&original, fast, &mut map);
+    function.body.clone_ops(&original, unclamped_block, &mut map);
     for (cond, all_true) in true_conditions {
         function.body.replace_uses(map[&cond], all_true);
     }
@@ -241,14 +258,13 @@ fn duplicate(function: &mut Function, split: usize, clamps: &[Clamp]) {
         }
     }
 
-    let mut writer = Writer { function: &mut *function, block: entry };
+    let mut writer = BlockWriter { function: &mut *function, block: entry };
     let checks: Vec<Value> = clamps.iter().flat_map(|clamp| writer.emit_check(clamp)).collect();
-    let all = Binary::And;
-    let cond = checks.into_iter().reduce(|lhs, rhs| writer.emit(Core::Binary { kind: all, lhs, rhs }, scalar(Scalar::I1)));
+    let cond = checks.into_iter().reduce(|lhs, rhs| writer.emit(Core::Binary { kind: Binary::And, lhs, rhs }, scalar(Scalar::I1)));
     let cond = cond.expect("a clamp has a check");
     let body = &mut function.body;
-    body.blocks[slow].ops = original;
-    for block in [fast, slow] {
+    body.blocks[original_block].ops = original;
+    for block in [unclamped_block, original_block] {
         body.append(block, Op::Core(Core::Yield { values: Vec::new() }), [], loc);
     }
     body.append(entry, Op::Core(Core::new_if(cond, [then, otherwise])), [], loc);
@@ -260,57 +276,57 @@ fn scalar(scalar: Scalar) -> Type {
 }
 
 /// Appends ops to a block.
-struct Writer<'a> {
+struct BlockWriter<'a> {
     function: &'a mut Function,
     block: Block,
 }
 
-impl Writer<'_> {
+impl BlockWriter<'_> {
     fn emit(&mut self, core: Core, ty: Type) -> Value {
         let loc = self.function.loc;
         let op = self.function.body.append(self.block, Op::Core(core), [ty], loc);
         self.function.body.result(op)
     }
 
-    fn number(&mut self, number: i64) -> Value {
+    fn emit_i64_constant(&mut self, number: i64) -> Value {
         self.emit(Core::Constant { value: Dense::Splat(number as u64) }, scalar(Scalar::I64))
     }
 
-    fn widened(&mut self, x: Value) -> Value {
+    fn emit_sign_extension(&mut self, x: Value) -> Value {
         let kind = Convert::ExtI { signedness: Signedness::Signed };
         self.emit(Core::Convert { kind, x }, scalar(Scalar::I64))
     }
 
-    fn compare(&mut self, predicate: Predicate, lhs: Value, rhs: Value) -> Value {
+    fn emit_compare(&mut self, predicate: Predicate, lhs: Value, rhs: Value) -> Value {
         let kind = Compare::Int { predicate, signedness: Signedness::Signed };
         self.emit(Core::Compare { kind, lhs, rhs }, scalar(Scalar::I1))
     }
 
-    /// Emits the conditions under which a clamp is the identity, and its indices start at a multiple of [`ALIGNMENT`]. The sum has
-    /// 64 bits: if it is at most a bound of 32 bits, the indices do not wrap.
+    /// Emits the conditions under which a clamp is the identity and its indices start at a multiple of [`ALIGNMENT`]. The largest
+    /// index is computed in 64 bits. If it is at most the 32-bit bound, the 32-bit indices do not wrap.
     fn emit_check(&mut self, clamp: &Clamp) -> Vec<Value> {
-        let Check { span, bound, inclusive } = clamp.check;
-        let high = self.number(span.high);
+        let IdentityCheck { span, bound, inclusive } = clamp.check;
+        let high = self.emit_i64_constant(span.high);
         let last = match span.base {
             Some(base) => {
-                let base = self.widened(base);
+                let base = self.emit_sign_extension(base);
                 let kind = Binary::AddI { overflow: Overflow::NoSignedWrap };
                 self.emit(Core::Binary { kind, lhs: base, rhs: high }, scalar(Scalar::I64))
             }
             None => high,
         };
         let bound = match bound {
-            Uniform::Scalar(bound) => self.widened(bound),
-            Uniform::Constant(number) => self.number(number),
+            Uniform::Scalar(bound) => self.emit_sign_extension(bound),
+            Uniform::Constant(number) => self.emit_i64_constant(number),
         };
         let predicate = if inclusive { Predicate::LessThanOrEqual } else { Predicate::LessThan };
-        let mut checks = vec![self.compare(predicate, last, bound)];
+        let mut checks = vec![self.emit_compare(predicate, last, bound)];
         if let Some(start) = clamp.to_align {
-            let start = self.widened(start);
-            let mask = self.number(ALIGNMENT as i64 - 1);
+            let start = self.emit_sign_extension(start);
+            let mask = self.emit_i64_constant(ALIGNMENT as i64 - 1);
             let low_bits = self.emit(Core::Binary { kind: Binary::And, lhs: start, rhs: mask }, scalar(Scalar::I64));
-            let zero = self.number(0);
-            checks.push(self.compare(Predicate::Equal, low_bits, zero));
+            let zero = self.emit_i64_constant(0);
+            checks.push(self.emit_compare(Predicate::Equal, low_bits, zero));
         }
         checks
     }

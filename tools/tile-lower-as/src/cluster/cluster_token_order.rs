@@ -1,8 +1,9 @@
-//! Checks that no token orders an access of one CTA after an access of another CTA. Reason: CTAs of a cluster do not wait for each
-//! other.
+//! Checks that no token orders an access of one CTA after an access of another CTA, unless both are loads. Reason: CTAs of a
+//! cluster do not wait for each other.
 //!
-//! An ordered pair with a write is allowed if each rank accesses only its own part of memory. Either both accesses use the same
-//! pointers, or views of one object with equal tile extents that are divided along the same dimension.
+//! Tokens may order two accesses, one of them a store, if each rank accesses only its own part of memory. For this, both accesses
+//! use the same pointers, or they use views of one memref. The views have equal tile extents and are divided along the same
+//! dimension.
 
 use super::value_forms::{Flow, Form, Forms};
 use base::Value;
@@ -12,13 +13,14 @@ use core_dialect::tile::ViewKind;
 use std::collections::{BTreeMap, BTreeSet};
 use tileaa::{Function, Op, Type};
 
-/// The first pair of accesses that tokens order and that different CTAs of a cluster could execute in another order.
+/// The first pair of accesses that tokens order and that different CTAs of a cluster could execute in the opposite order. `None` if
+/// the division preserves the order of all pairs.
 pub(super) fn violated_pair(forms: &Forms<'_>, flow: &Flow) -> Option<(OpId, OpId)> {
     let function = forms.function;
     let preceding = preceding_accesses(function, flow);
-    let none = BTreeSet::new();
+    let no_accesses = BTreeSet::new();
     for (op, token) in loads_and_stores(function) {
-        for &earlier in token.and_then(|token| preceding.get(&token)).unwrap_or(&none) {
+        for &earlier in token.and_then(|token| preceding.get(&token)).unwrap_or(&no_accesses) {
             let has_store = [earlier, op].into_iter().any(|op| is_store(function, op));
             if has_store && !(accessed_part(forms, op).is_some() && accessed_part(forms, op) == accessed_part(forms, earlier)) {
                 return Some((earlier, op));
@@ -28,11 +30,12 @@ pub(super) fn violated_pair(forms: &Forms<'_>, flow: &Flow) -> Option<(OpId, OpI
     None
 }
 
+/// Whether an op is a store through a view or through pointers.
 pub(super) fn is_store(function: &Function, op: OpId) -> bool {
     matches!(function.body.ops[op].kind, Op::StoreView { .. } | Op::Store { .. })
 }
 
-/// The loads and stores, with their input tokens.
+/// The loads and stores of a function in program order, with their operand tokens.
 pub(super) fn loads_and_stores(function: &Function) -> Vec<(OpId, Option<Value>)> {
     let access = |op: OpId| match function.body.ops[op].kind {
         Op::LoadView { token, .. } | Op::StoreView { token, .. } | Op::Load { token, .. } | Op::Store { token, .. } => {
@@ -43,7 +46,7 @@ pub(super) fn loads_and_stores(function: &Function) -> Vec<(OpId, Option<Value>)
     function.body.walk(function.region).into_iter().filter_map(access).collect()
 }
 
-/// The accesses that each token orders before its users.
+/// For each token, the accesses that must execute before the users of the token.
 fn preceding_accesses(function: &Function, flow: &Flow) -> BTreeMap<Value, BTreeSet<OpId>> {
     let body = &function.body;
     let is_token = |value: &Value| *body.ty(*value) == Type::Token;
@@ -59,32 +62,33 @@ fn preceding_accesses(function: &Function, flow: &Flow) -> BTreeMap<Value, BTree
             edges.extend(node.kind.operands().into_iter().filter(is_token).map(|from| (from, token)));
         }
     }
-    let carried = flow.sources.iter().filter(|(value, _)| is_token(value));
-    edges.extend(carried.flat_map(|(value, from)| from.iter().map(|from| (*from, *value))));
+    let forwarded = flow.sources.iter().filter(|(value, _)| is_token(value));
+    edges.extend(forwarded.flat_map(|(value, from)| from.iter().map(|from| (*from, *value))));
     let mut changed = true;
     while changed {
         changed = false;
         for (from, to) in &edges {
             let added = preceding.get(from).cloned().unwrap_or_default();
-            let known_accesses = preceding.entry(*to).or_default();
-            let count = known_accesses.len();
-            known_accesses.extend(added);
-            changed |= known_accesses.len() > count;
+            let accesses = preceding.entry(*to).or_default();
+            let old_count = accesses.len();
+            accesses.extend(added);
+            changed |= accesses.len() > old_count;
         }
     }
     preceding
 }
 
-/// The part of memory that an access reads or writes. Each rank accesses another part.
+/// The part of memory that an access of one rank reads or writes. The parts of different ranks do not overlap.
 #[derive(PartialEq)]
 enum AccessedPart {
     /// Along dimension `dim` of `memref`, every run of `extent` elements belongs to the next rank in turn.
     Runs { memref: Value, dim: u32, extent: u32 },
-    /// A part of these pointers along a dimension.
+    /// The rank accesses its part of this tile of pointers along this dimension.
     Pointers(Value, usize),
 }
 
-/// The part of memory that an access reads or writes, if each rank accesses another part.
+/// The part of memory that a rank's share of an access reads or writes. `None` if the access is not divided, or if ranks may access
+/// the same memory.
 fn accessed_part(forms: &Forms<'_>, op: OpId) -> Option<AccessedPart> {
     let body = &forms.function.body;
     let form = match forms.stores.get(&op) {

@@ -1,9 +1,11 @@
 //! Purpose: divide a tile block among the 2 or 4 CTAs of a cluster (`num_cta_in_cga`, `--cluster`).
-//! Requires: `.aa`; no op that must execute once, and no token that orders accesses of different CTAs.
-//! Establishes: the function of one CTA, which computes the part of each store that its rank selects, and the values on which this
-//! part depends. Scalars and shared operands are computed by every CTA. Each store is divided along the dimension that leaves a CTA
-//! the least work: MMAs count first, then loads, then other ops.
-//! Preserves: results; a function that clusters would slow down stays unchanged, with a remark.
+//! Requires: `.aa`. The pass divides only functions without ops that must execute once, and without tokens that order accesses of
+//! different CTAs.
+//! Establishes: the function of one CTA, which computes the part of each store that the CTA's rank selects, and the values on which
+//! this part depends. Every CTA computes scalars and operands that several parts need. Each store is divided along the dimension
+//! that leaves a CTA the least work: MMAs count first, then loads, then other ops.
+//! Preserves: results. A function that a cluster would slow down stays unchanged, with a remark, unless an option requests
+//! clusters.
 //! See also: Triton's `PlanCTA` (`CTASplitNum`); CUTLASS `ClusterShape`.
 
 mod cluster_token_order;
@@ -27,12 +29,14 @@ use value_forms::{Flow, Form, Forms};
 
 /// Maximum loads and stores of a function. Reason: the token-order check compares all pairs of accesses, so its time is quadratic.
 const MAX_ACCESSES: usize = 256;
-/// Maximum work of all CTAs of a cluster, in halves of the work of one CTA without a cluster.
+/// Maximum work of all CTAs of a cluster together, in halves of the work of one CTA without a cluster: 3 allows one and a half
+/// times the work.
 const MAX_WORK: u128 = 3;
-/// Minimum rows and columns of the MMAs of a part for full tensor-core rate.
+/// Minimum rows and columns of the accumulators of a part for full tensor-core rate.
 const FULL_RATE_EXTENT: u128 = 128;
 
-/// Returns the function of one CTA of a cluster. Returns the unchanged function if clusters are not requested or not profitable.
+/// Returns the function of one CTA of a cluster. Returns the unchanged function if neither an option nor a hint requests clusters,
+/// or if the hinted division is impossible or not profitable.
 pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) -> Result<Function> {
     if function.attrs.cluster.is_some() && !target.has(Feature::Clusters) {
         let message = format!("'{}' is for the CTAs of a cluster, and {} has no clusters", function.name, target.name);
@@ -91,7 +95,8 @@ pub(crate) fn run(function: &Function, target: Target, envelope: &mut Envelope) 
     }
 }
 
-/// The function of one CTA of a cluster, or the reason against it. If the user requests clusters, profitability does not matter.
+/// The function of one CTA of a cluster, or the reason why the function is not divided. With `requested`, an option requests
+/// clusters, so profitability does not matter.
 fn divide_tile_block(
     function: &Function,
     target: Target,
@@ -106,8 +111,8 @@ fn divide_tile_block(
     Ok(rewrite::run(&forms, &flow, PartAssignment::ByRank))
 }
 
-/// Returns the forms of all values if every store is divided into parts that may execute in any order. Returns the reason if the
-/// function cannot be divided.
+/// Returns the forms of all values after every store is divided into `parts` parts that may execute in any order. The error is the
+/// reason why the function cannot be divided.
 pub(crate) fn divided_forms<'a>(
     function: &'a Function,
     target: Target,
@@ -151,7 +156,7 @@ pub(crate) fn must_execute_once(op: &Op) -> bool {
     }
 }
 
-/// Divides every store along the dimension that leaves a CTA the least work.
+/// Divides every store along the dimension that leaves a CTA the least work. The error is the reason why a store cannot be divided.
 fn divide_stores<'a>(
     function: &'a Function,
     flow: &'a Flow,
@@ -173,20 +178,21 @@ fn divide_stores<'a>(
     if stores.is_empty() { Err("it stores nothing".into()) } else { Ok(forms) }
 }
 
-/// Three counts, compared in this order: FMAs of MMAs, bytes loaded, and elements of other tiles.
-type Work = [u128; 3];
+/// The work of a CTA as three counts, compared in this order: FMAs of MMAs, bytes loaded, and elements of other tiles.
+type WorkCounts = [u128; 3];
 
-/// Estimates the work of a function: of each op, times the number of its executions.
+/// Estimates the work of a function: the sum over all ops of the work of an op times its estimated number of executions.
 struct WorkEstimator {
     target: Target,
     /// Log2 of the estimated executions of each op.
     log2_executions: BTreeMap<OpId, u32>,
-    /// Minimum rows of the tensor-core MMAs of the target.
+    /// The rows of the smallest tensor-core MMA at full rate: 128 for `tcgen05.mma`, 64 for `wgmma`, 16 for `mma.sync`. An MMA with
+    /// fewer rows counts as this many.
     min_rows: u128,
 }
 
 impl WorkEstimator {
-    /// Log2 of the assumed iterations of a loop.
+    /// Log2 of the assumed number of iterations of each loop.
     const LOOP_ITERATIONS_LOG2: u32 = 4;
     /// Maximum log2 of the assumed executions of an op in nested loops. Reason: the work of an op times its executions must fit
     /// `u128`.
@@ -215,14 +221,14 @@ impl WorkEstimator {
         WorkEstimator { target, log2_executions, min_rows }
     }
 
-    /// The work of one CTA of a cluster.
-    fn cta_work(&self, forms: &Forms<'_>) -> Work {
+    /// The work of one CTA of a cluster that computes values in the given forms.
+    fn cta_work(&self, forms: &Forms<'_>) -> WorkCounts {
         self.total_work(forms.function, forms.parts, |value| forms.emitted_forms(value).collect())
     }
 
-    /// The work of a CTA that computes each value in the given forms.
-    fn total_work(&self, function: &Function, parts: u32, forms: impl Fn(Value) -> Vec<Form>) -> Work {
-        let mut work = Work::default();
+    /// The work of a CTA that computes each value in the forms that `forms` returns.
+    fn total_work(&self, function: &Function, parts: u32, forms: impl Fn(Value) -> Vec<Form>) -> WorkCounts {
+        let mut work = WorkCounts::default();
         for (&op, log2_executions) in &self.log2_executions {
             let Some(&result) = function.body.ops[op].results.first() else { continue };
             for form in forms(result) {
@@ -233,10 +239,10 @@ impl WorkEstimator {
         work
     }
 
-    /// The work of an op for one execution, if its result has this form.
-    fn op_work(&self, function: &Function, op: OpId, result: Value, form: Form, parts: u32) -> Work {
+    /// The work of one execution of an op that computes `result` in `form`.
+    fn op_work(&self, function: &Function, op: OpId, result: Value, form: Form, parts: u32) -> WorkCounts {
         let shape = |value: Value| function.body.ty(value).tile().map(|(_, shape)| shape.to_vec());
-        let Some((elem, extents)) = function.body.ty(result).tile() else { return Work::default() };
+        let Some((elem, extents)) = function.body.ty(result).tile() else { return WorkCounts::default() };
         let mut extents = extents.to_vec();
         if let Form::Part(dim) = form {
             extents[dim] /= parts;
@@ -250,20 +256,23 @@ impl WorkEstimator {
             }
             Op::LoadView { .. } | Op::Load { .. } => [0, elements * u128::from(elem.bytes()), 0],
             // Each use rematerializes these values, so they count as no work.
-            Op::Core(Core::Constant { .. } | Core::Iota {} | Core::Broadcast { .. } | Core::Reshape { .. }) => Work::default(),
+            Op::Core(Core::Constant { .. } | Core::Iota {} | Core::Broadcast { .. } | Core::Reshape { .. }) => {
+                WorkCounts::default()
+            }
             _ => [0, 0, elements],
         }
     }
 
-    /// Why a cluster would be slower than one CTA: each CTA repeats most of the work, or the cluster loads more bytes. More loads
-    /// are acceptable if the MMAs hide them, or if the accumulator does not fit one CTA. Tiles that TMA multicasts count as loaded
-    /// once if the MMAs of a part keep full rate.
+    /// The reason why a cluster would be slower than one CTA, or `None` if it would not. There are three reasons: each CTA repeats
+    /// most of the work, MMAs of a part are too narrow, or the cluster loads more bytes. More loads are acceptable if the MMAs hide
+    /// them, or if the accumulator does not fit one CTA. Tiles that TMA multicasts count as loaded once if the MMAs of a part keep
+    /// full rate.
     fn reason_against(&self, forms: &Forms<'_>) -> Option<&'static str> {
         let function = forms.function;
         let ctas_per_tile_block = u128::from(forms.parts);
         let undivided_work = self.total_work(function, forms.parts, |_| vec![Form::Whole]);
         let part_work = self.cta_work(forms);
-        let dominant_work = |work: &Work| if undivided_work[0] > 0 { work[0] } else { work[1] + work[2] };
+        let dominant_work = |work: &WorkCounts| if undivided_work[0] > 0 { work[0] } else { work[1] + work[2] };
         if 2 * ctas_per_tile_block * dominant_work(&part_work) > MAX_WORK * dominant_work(&undivided_work) {
             return Some("each CTA would repeat most of the work");
         }
@@ -282,7 +291,7 @@ impl WorkEstimator {
         (fits && !mmas_hide_loads && !loads_little_more).then_some("the CTAs together would load more than one CTA")
     }
 
-    /// Bytes that all CTAs of a cluster load through views.
+    /// Bytes of the tiles that every CTA of a cluster loads in full through views, so that TMA can multicast them.
     fn shared_load_bytes(&self, forms: &Forms<'_>) -> u128 {
         let function = forms.function;
         let bytes = |(&op, log2_executions): (&OpId, &u32)| {
@@ -296,24 +305,25 @@ impl WorkEstimator {
         self.log2_executions.iter().filter_map(bytes).sum()
     }
 
-    /// Whether TMA multicast is available and the MMAs of a part keep full rate, with at least `rows` rows.
+    /// Whether TMA multicast is available and the MMAs of a part keep full rate: at least `rows` rows and `FULL_RATE_EXTENT`
+    /// columns.
     fn parts_keep_full_rate(&self, forms: &Forms<'_>, rows: u128) -> bool {
         let body = &forms.function.body;
         let by_tma = self.target.has(Feature::TmaMulticast);
-        let is_wide = |accumulators: Value| {
-            let extents = body.ty(accumulators).tile().map(|(_, extents)| extents.to_vec()).unwrap_or_default();
+        let is_wide = |accumulator: Value| {
+            let extents = body.ty(accumulator).tile().map(|(_, extents)| extents.to_vec()).unwrap_or_default();
             let wide = |form: Form| {
                 let extent = |dim: usize| u128::from(extents[dim] / if form == Form::Part(dim) { forms.parts } else { 1 });
                 let rank = extents.len();
                 rank >= 2 && extent(rank - 2) >= rows && extent(rank - 1) >= FULL_RATE_EXTENT
             };
-            forms.emitted_forms(accumulators).all(wide)
+            forms.emitted_forms(accumulator).all(wide)
         };
         let mmas = body.ops.values().filter(|node| matches!(node.kind, Op::Mma { .. } | Op::MmaScaled { .. }));
-        by_tma && mmas.flat_map(|node| node.results.iter()).all(|accumulators| is_wide(*accumulators))
+        by_tma && mmas.flat_map(|node| node.results.iter()).all(|accumulator| is_wide(*accumulator))
     }
 
-    /// FMAs per cycle of an SM, for the operands of the first MMA.
+    /// FMAs per cycle of an SM, for the operand type of the first MMA. `None` if the function has no MMA.
     fn fma_rate(&self, function: &Function) -> Option<u128> {
         let elem = function.body.ops.values().find_map(|node| match node.kind {
             Op::Mma { lhs, .. } | Op::MmaScaled { lhs, .. } => Some(function.body.ty(lhs).tile()?.0.carrier()),
@@ -322,7 +332,7 @@ impl WorkEstimator {
         Some(u128::from(MmaAtom::best_rate(self.target, elem)))
     }
 
-    /// Bytes of the largest accumulator of an MMA.
+    /// Bytes of the largest accumulator of an MMA; 0 if the function has no MMA.
     fn largest_accumulator_bytes(&self, function: &Function) -> u64 {
         let bytes = |node: &base::ir::OpNode<Op>| match node.kind {
             Op::Mma { acc, .. } | Op::MmaScaled { acc, .. } => {
@@ -333,14 +343,14 @@ impl WorkEstimator {
         };
         function.body.ops.values().filter_map(bytes).max().unwrap_or(0)
     }
-    /// The bytes that a CTA has for an accumulator: all of tensor memory, or half of the registers.
+    /// The bytes that a CTA has for an accumulator: all of tensor memory or, on targets without tensor memory, half of the
+    /// registers.
     fn accumulator_capacity(&self) -> u64 {
-        /// Bytes of a register, and of a TMEM column of one lane.
-        const WORD: u32 = 4;
-        let limits = self.target;
+        /// Bytes of a register, and of one lane of a TMEM column.
+        const WORD_BYTES: u32 = 4;
         u64::from(match self.target.has(Feature::TensorMemory) {
-            true => limits.tmem_columns * tileas::tensor_memory::LANES * WORD,
-            false => limits.registers * WORD / 2,
+            true => self.target.tmem_columns * tileas::tensor_memory::LANES * WORD_BYTES,
+            false => self.target.registers * WORD_BYTES / 2,
         })
     }
 }

@@ -1,6 +1,6 @@
-//! Emits a function whose stores are divided: every value in all forms that its users need. A CTA of a cluster computes the part
-//! that its rank selects. Without a cluster, one CTA computes all parts. Its straight-line code between two loops or conditions
-//! computes one part after the other.
+//! Emits a function whose stores are divided into parts: every value in all forms that its users need. With a cluster, a CTA
+//! computes the part that its rank selects. Without a cluster, one CTA computes all parts. Between two loops or conditions, the ops
+//! of one part precede the ops of the next part.
 
 use super::value_forms::{Flow, Form, Forms, operand_forms};
 use crate::tile_slicing::{PartBuilder, max_splittable_index};
@@ -27,20 +27,20 @@ pub(crate) enum PartAssignment {
 
 /// The index of a part: a dynamic rank or a constant.
 #[derive(Clone, Copy)]
-enum Rank {
+enum PartSelector {
     /// The rank of the CTA in its cluster, read at run time.
     Dynamic(Value),
     /// The index of a part that one CTA computes together with other parts.
     Constant(u32),
 }
 
-/// Emits the function with the parts assigned to ranks or to one CTA.
+/// Emits the function of one CTA. The CTA computes one part or all parts, as `assignment` selects.
 pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, assignment: PartAssignment) -> Function {
     let from = forms.function;
     let to = Function::new(&from.name, from.attrs.clone(), from.loc);
     let entry = to.entry();
     let facts = Facts::derive(from);
-    let ranks = (0..forms.parts).map(Rank::Constant).collect();
+    let ranks = (0..forms.parts).map(PartSelector::Constant).collect();
     let mut rewriter = ClusterRewriter { from, forms, flow, facts, to, new_values: BTreeMap::new(), ranks };
     for &param in from.params() {
         let value = rewriter.to.body.add_argument(entry, from.body.ty(param).clone());
@@ -48,7 +48,7 @@ pub(crate) fn run(forms: &Forms<'_>, flow: &Flow, assignment: PartAssignment) ->
     }
     if assignment == PartAssignment::ByRank {
         let rank = rewriter.append(entry, Core::ClusterRank {}, Type::scalar(Scalar::I32), from.loc);
-        rewriter.ranks = vec![Rank::Dynamic(rank)];
+        rewriter.ranks = vec![PartSelector::Dynamic(rank)];
         rewriter.to.attrs.cluster = Some(forms.parts);
     }
     for part in 0..rewriter.ranks.len() {
@@ -64,18 +64,21 @@ struct ClusterRewriter<'a> {
     from: &'a Function,
     /// The forms in which each value is emitted.
     forms: &'a Forms<'a>,
+    /// The data flow of the old function across regions.
     flow: &'a Flow,
+    /// The facts about values of the old function.
     facts: Facts<'a>,
     /// The new function.
     to: Function,
-    /// The new value for each old value and form, and for parts also the index into `ranks`.
+    /// The new value for each old value, form and index into `ranks`. For full values, the index is 0.
     new_values: BTreeMap<(Value, Form, usize), Value>,
     /// The parts that this CTA computes.
-    ranks: Vec<Rank>,
+    ranks: Vec<PartSelector>,
 }
 
 impl ClusterRewriter<'_> {
-    /// Emits a block. Between loops and conditions, all ops of the first part precede the ops of the second part.
+    /// Emits the ops of the old block `from` to the new block `to`. Between two ops with control flow, the ops of one part precede
+    /// the ops of the next part.
     fn emit_block(&mut self, from: Block, to: Block) {
         let mut remaining_ops = &self.from.body.blocks[from].ops[..];
         while !remaining_ops.is_empty() {
@@ -108,7 +111,7 @@ impl ClusterRewriter<'_> {
         }
     }
 
-    /// Emits an op in the forms that its users need: part `part` and, only if `part` is 0, the full value.
+    /// Emits an op without control flow in the forms that its users need: part `part` and, only if `part` is 0, the full value.
     fn emit_op(&mut self, op: OpId, part: usize, to: Block) {
         let (from, forms) = (self.from, self.forms);
         let node = &from.body.ops[op];
@@ -125,7 +128,7 @@ impl ClusterRewriter<'_> {
         node.results.iter().for_each(|result| self.emit_part_index(*result, part, to, node.loc));
     }
 
-    /// Emits a load in every form that its users need. Its token joins the tokens of all of them.
+    /// Emits a load in every form that its users need. The token of the old load becomes a join of the tokens of all emitted loads.
     fn emit_load(&mut self, op: OpId, token: Option<Value>, part: usize, to: Block) {
         let node = &self.from.body.ops[op];
         let [tile, result_token] = node.results[..] else { unreachable!("a load results in a tile and a token") };
@@ -146,8 +149,8 @@ impl ClusterRewriter<'_> {
         self.new_values.insert((result_token, Form::Whole, 0), token);
     }
 
-    /// Emits an op in one form, with operands in the forms that `operand_forms` returns. If the op has no such form, slices its
-    /// full results.
+    /// Emits an op in one form, with operands in the forms that [`operand_forms`] returns. If the op cannot compute its results in
+    /// this form, slices its full results.
     fn emit_in_form(&mut self, op: OpId, form: Form, part: usize, to: Block) {
         let node = &self.from.body.ops[op];
         let Some(forms) = operand_forms(self.from, op, form, self.forms.parts) else {
@@ -191,7 +194,7 @@ impl ClusterRewriter<'_> {
         }
     }
 
-    /// Copies the body of a reduction.
+    /// Copies the ops in the body of a reduction or scan. `from` is the region of the old op and `to` that of the new op.
     fn copy_reduction_body(&mut self, from: Region, to: Region) {
         let (source, block) = (self.from.body.block_of(from), self.to.body.new_block(to));
         for &arg in &self.from.body.blocks[source].args {
@@ -203,15 +206,15 @@ impl ClusterRewriter<'_> {
         }
     }
 
-    /// Adds the extents of all earlier parts to an iota.
+    /// Adds the total extent of all earlier parts to the iota of a part, which starts at zero.
     fn offset_iota(&mut self, iota: Value, form: Form, part: usize, to: Block, loc: Loc) {
         let ty = self.part_type(iota, form);
         let Type::Tile { elem, shape } = &ty else { unreachable!("an iota is a tile") };
         let scalar = Type::Tile { elem: *elem, shape: Shape::new() };
         let offset = match self.ranks[part] {
-            Rank::Constant(0) => return,
-            Rank::Constant(_) => self.constant(shape[0].into(), &scalar, to, loc),
-            Rank::Dynamic(_) => {
+            PartSelector::Constant(0) => return,
+            PartSelector::Constant(_) => self.constant(shape[0].into(), &scalar, to, loc),
+            PartSelector::Dynamic(_) => {
                 let rank = self.rank_as(&scalar, part, to, loc);
                 let extent = self.constant(shape[0].into(), &scalar, to, loc);
                 let multiplication = Core::Binary { kind: Binary::MulI { overflow: Overflow::None }, lhs: rank, rhs: extent };
@@ -225,7 +228,7 @@ impl ClusterRewriter<'_> {
         self.new_values.insert((iota, form, part), sum);
     }
 
-    /// Slices a part from the full value.
+    /// Emits the slice of a full value that a part needs.
     fn slice_part(&mut self, value: Value, dim: usize, part: usize, to: Block, loc: Loc) {
         let full_value = self.new_values[&(value, Form::Whole, 0)];
         let scalar = Type::scalar(Scalar::I32);
@@ -237,7 +240,8 @@ impl ClusterRewriter<'_> {
         self.new_values.insert((value, Form::Part(dim), part), slice);
     }
 
-    /// Emits the tile index of a part, if needed, after the tile index of the full tile.
+    /// Emits the tile index of a part after the tile index `value` of the full tile. Emits nothing if no access needs the index of
+    /// a part.
     fn emit_part_index(&mut self, value: Value, part: usize, to: Block, loc: Loc) {
         if !self.forms.forms_of(value).contains(&Form::PartIndex) {
             return;
@@ -250,7 +254,7 @@ impl ClusterRewriter<'_> {
         let emitted = std::mem::take(&mut parts.emitted);
         self.to.body.blocks[to].ops.extend(emitted);
         let part_index = match self.ranks[part] {
-            Rank::Constant(0) => first,
+            PartSelector::Constant(0) => first,
             _ => {
                 let rank = self.rank_as(&ty, part, to, loc);
                 let addition = Core::Binary { kind: Binary::AddI { overflow: Overflow::NoSignedWrap }, lhs: first, rhs: rank };
@@ -260,7 +264,7 @@ impl ClusterRewriter<'_> {
         self.new_values.insert((value, Form::PartIndex, part), part_index);
     }
 
-    /// Emits a condition or a loop that forwards each value in every form that its users need.
+    /// Emits a condition or a loop whose results and loop-carried values have every form that their users need.
     fn emit_region_op(&mut self, op: OpId, to: Block) {
         let node = &self.from.body.ops[op];
         let mut kind = node.kind.clone();
@@ -307,12 +311,13 @@ impl ClusterRewriter<'_> {
         }
     }
 
-    /// Emits a terminator whose operands have the forms of its receivers.
+    /// Emits a terminator whose operands have the forms of the results or arguments that receive them.
     fn emit_terminator(&mut self, op: OpId, values: &[Value], to: Block) {
         let body = &self.from.body;
         let node = &body.ops[op];
         let target = self.flow.target[&op];
-        // The operands of a `continue` in an unbounded loop go to its arguments; a `for` has equal arguments and results here.
+        // The operands of a `continue` in an unbounded loop are received by the loop's arguments. In a `for`, arguments and results
+        // have the same forms, so the results stand for both.
         let unbounded_loop = body.ops[target].kind.core().and_then(Core::as_loop).filter(|loop_op| loop_op.bounds.is_none());
         let is_continue = matches!(node.kind, Op::Core(Core::Continue { .. }));
         let receivers = match unbounded_loop.filter(|_| is_continue) {
@@ -329,13 +334,14 @@ impl ClusterRewriter<'_> {
         self.to.body.append(to, Op::Core(kind), [], node.loc);
     }
 
-    /// The forms of each value that its users need, with one entry for each part that this CTA computes.
+    /// The forms that users need of each value in `receivers`: one entry for a full value, and one entry for each part that this
+    /// CTA computes.
     fn required_forms(&self, receivers: &[Value]) -> Vec<(Value, Form, usize)> {
         let parts = |form: Form| 0..if form == Form::Whole { 1 } else { self.ranks.len() };
         let forms = receivers.iter().flat_map(|receiver| self.forms.emitted_forms(*receiver).map(|form| (*receiver, form)));
         forms.flat_map(|(receiver, form)| parts(form).map(move |part| (receiver, form, part))).collect()
     }
-    /// The new values for `values`, each in every form that the value in the same place of `receivers` needs.
+    /// The new values for `values`, in every form that the value at the same index of `receivers` has.
     fn values_in_forms(&self, receivers: &[Value], values: &[Value]) -> Vec<Value> {
         let pairs = receivers.iter().zip(values);
         let slots = pairs.flat_map(|(receiver, value)| {
@@ -344,11 +350,11 @@ impl ClusterRewriter<'_> {
         slots.map(|slot| self.new_values[&slot]).collect()
     }
 
-    /// The rank as an integer of this type.
+    /// The index of a part as an integer of type `ty`.
     fn rank_as(&mut self, ty: &Type, part: usize, to: Block, loc: Loc) -> Value {
         let x = match self.ranks[part] {
-            Rank::Constant(rank) => return self.constant(rank.into(), ty, to, loc),
-            Rank::Dynamic(rank) => rank,
+            PartSelector::Constant(rank) => return self.constant(rank.into(), ty, to, loc),
+            PartSelector::Dynamic(rank) => rank,
         };
         let kind = match ty.tile().map_or(64, |(elem, _)| elem.bits()) {
             32 => return x,
@@ -357,18 +363,18 @@ impl ClusterRewriter<'_> {
         };
         self.append(to, Core::Convert { kind, x }, ty.clone(), loc)
     }
-    /// Emits a constant of which every element is `number`.
+    /// Emits a constant of type `ty` whose elements are all `number`.
     fn constant(&mut self, number: u64, ty: &Type, to: Block, loc: Loc) -> Value {
         let bits = ty.tile().map_or(64, |(elem, _)| elem.bits());
         let value = core_dialect::tile::Dense::Splat(number & (u64::MAX >> (64 - bits)));
         self.append(to, Core::Constant { value }, ty.clone(), loc)
     }
-    /// Appends an op with one result to a block of the new function.
+    /// Appends an op with one result to a block of the new function. Returns the result.
     fn append(&mut self, to: Block, core: Core, ty: Type, loc: Loc) -> Value {
         let op = self.to.body.append(to, Op::Core(core), [ty], loc);
         self.to.body.result(op)
     }
-    /// The type of a value in a form.
+    /// The type that a value of the old function has in a form.
     fn part_type(&self, value: Value, form: Form) -> Type {
         let mut ty = self.from.body.ty(value).clone();
         let Form::Part(dim) = form else { return ty };
@@ -390,7 +396,7 @@ fn value_key(value: Value, form: Form, part: usize) -> (Value, Form, usize) {
     (value, form, if form == Form::Whole { 0 } else { part })
 }
 
-/// Whether an op forwards values to another block, or orders all ops before and after it.
+/// Whether an op has nested blocks, ends a block, or must stay after all earlier ops and before all later ops.
 fn is_control_flow(op: &Op) -> bool {
     op.core().is_some_and(Core::is_structured)
         || matches!(
@@ -406,8 +412,8 @@ fn is_control_flow(op: &Op) -> bool {
         )
 }
 
-/// The fact that holds for each part of a tile, with this extent along a dimension. `None` if a part boundary is inside a run of
-/// the fact.
+/// The fact that holds for each part of a tile for which `fact` holds. Each part has `extent` elements along `dim`. `None` if a
+/// part boundary is inside a run of elements to which the fact applies.
 fn fact_of_part(fact: &Fact, dim: usize, extent: u32) -> Option<Fact> {
     let extent = i64::from(extent);
     match fact {

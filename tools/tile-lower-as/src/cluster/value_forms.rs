@@ -1,8 +1,9 @@
-//! Determines the forms of each value in a divided function: full, or the part along a dimension that a rank selects.
+//! Determines the forms in which a divided function computes each value: the full value, or the part along a dimension that the
+//! rank of the CTA selects.
 //!
 //! Stores are the roots: each writes a part of its tile, and forms propagate backwards through operands. A value may have several
-//! forms, each of which is emitted. Control flow, addresses and indivisible ops need full values. A part of an indivisible value is
-//! a slice.
+//! forms, and the rewriter emits all of them. Control flow, addresses and indivisible ops need full values. A part of the result of
+//! an indivisible op is a slice of the full result.
 
 use base::ir::{Def, Op as OpId, Operation};
 use base::{Block, Value};
@@ -20,35 +21,37 @@ use tileaa::{Function, Op, Type};
 pub(crate) enum Form {
     /// The full value.
     Whole,
-    /// The part along this dimension, in the order of ranks.
+    /// The part along this dimension. Parts are numbered along the dimension, and the rank selects one.
     Part(usize),
-    /// The tile index of a part. The value itself is the tile index of the full tile.
+    /// The tile index of a part. The value in the old function is the tile index of the full tile.
     PartIndex,
 }
 
 /// The form that an op needs of each operand, in operand order.
 type OperandForms = SmallVec<[Form; 4]>;
 
-/// Minimum width of a tile index in bits, so that the indices of parts fit it: 32 bits cover all of memory.
+/// Minimum width of a tile index, in bits, so that the tile indices of parts fit its type. 32 bits are enough for all of memory.
 const MIN_INDEX_BITS: u32 = 32;
 
 /// The forms of all values.
 #[derive(Clone)]
 pub(crate) struct Forms<'a> {
+    /// The function before the division.
     pub(crate) function: &'a Function,
     /// The number of parts into which each store is divided.
     pub(crate) parts: u32,
+    /// The data flow of `function` across regions.
     flow: &'a Flow,
     /// The forms of each value, by value id.
     forms_by_value: Vec<BTreeSet<Form>>,
     /// The form in which each store writes its tile.
     pub(crate) stores: BTreeMap<OpId, Form>,
-    /// The required forms whose own requirements are not yet added.
+    /// The required forms that are not yet propagated to operands.
     worklist: Vec<(Value, Form)>,
 }
 
 impl<'a> Forms<'a> {
-    /// The forms that control flow requires, independent of stores.
+    /// Creates the forms that control flow requires, before any store is divided.
     pub(crate) fn new(function: &'a Function, flow: &'a Flow, parts: u32) -> Self {
         let mut forms = Forms {
             function,
@@ -84,8 +87,8 @@ impl<'a> Forms<'a> {
         self.forms_of(value).iter().copied().filter(|form| *form != Form::PartIndex)
     }
 
-    /// Divides a store along a dimension, and propagates the forms to the values on which it depends. `None` if the store cannot be
-    /// divided.
+    /// Divides a store along a dimension, and propagates the forms to the values on which the store depends. Returns `None`,
+    /// without a change, if the store cannot be divided along this dimension.
     pub(crate) fn divide_store(&mut self, op: OpId, dim: usize) -> Option<()> {
         let kind = &self.function.body.ops[op].kind;
         let required_forms = operand_forms(self.function, op, Form::Part(dim), self.parts)?;
@@ -95,14 +98,14 @@ impl<'a> Forms<'a> {
         Some(())
     }
 
-    /// Adds a form to a value, and queues the propagation to its operands.
+    /// Adds a form to a value. If the form is new, queues its propagation to the operands.
     fn require_form(&mut self, value: Value, form: Form) {
         if self.forms_by_value[value.0 as usize].insert(form) {
             self.worklist.push((value, form));
         }
     }
 
-    /// Propagates the queued forms from values to the operands and sources that compute them.
+    /// Propagates the queued forms from each value to the operands of its op, and to the values that control flow forwards to it.
     fn propagate(&mut self) {
         while let Some((value, form)) = self.worklist.pop() {
             if form == Form::PartIndex {
@@ -125,12 +128,14 @@ impl<'a> Forms<'a> {
             return;
         }
         if *body.ty(value) == Type::Token && kind.forwarded_values().is_none() && !matches!(kind, Op::Core(_)) {
-            // The operands of an access get their forms from its tile. Its token only needs the token operands.
+            // The tile of an access determines the forms of its operands. The result token needs only the operand tokens.
             let tokens = kind.operands().into_iter().filter(|operand| *body.ty(*operand) == Type::Token);
             return tokens.for_each(|token| self.require_form(token, Form::Whole));
         }
         match operand_forms(self.function, op, form, self.parts) {
-            Some(given) => kind.operands().into_iter().zip(given).for_each(|(operand, form)| self.require_form(operand, form)),
+            Some(required_forms) => {
+                kind.operands().into_iter().zip(required_forms).for_each(|(operand, form)| self.require_form(operand, form))
+            }
             None => self.require_form(value, Form::Whole),
         }
         // Bodies of reductions compute on elements, and may use scalars from outside.
@@ -142,17 +147,17 @@ impl<'a> Forms<'a> {
 
 /// Data flow across regions: for each loop-carried value and each result of a loop or condition, its possible sources.
 pub(crate) struct Flow {
-    /// By receiving value, the values that control flow forwards to it.
+    /// For each value that receives values from control flow, the values that control flow forwards to it.
     pub(crate) sources: BTreeMap<Value, Vec<Value>>,
-    /// The op that receives the operands of each `yield`, `continue` and `break`.
+    /// For each `yield`, `continue` and `break`, the loop or condition that receives its operands.
     pub(crate) target: BTreeMap<OpId, OpId>,
 }
 
 impl Flow {
-    /// Collects the sources of all values that regions receive or return.
+    /// Collects the data flow of a function into and out of loops and conditions.
     pub(crate) fn analyse(function: &Function) -> Flow {
         let mut flow = Flow { sources: BTreeMap::new(), target: BTreeMap::new() };
-        // Blocks with their innermost condition and loop.
+        // Blocks to visit. The options are the condition whose `yield` ends the block, and the innermost loop around the block.
         let mut blocks: Vec<(Block, Option<OpId>, Option<OpId>)> = vec![(function.entry(), None, None)];
         while let Some((block, condition, loop_op)) = blocks.pop() {
             for &op in &function.body.blocks[block].ops {
@@ -168,7 +173,8 @@ impl Flow {
                         let args = entered_loop.carried_args(&function.body);
                         flow.add_sources(args, entered_loop.init);
                         if core.is_for() {
-                            // With zero iterations the result is the init, so both have the same forms.
+                            // With zero iterations, the result of a `for` is its init. So arguments, results and inits have the
+                            // same forms.
                             let results = &function.body.ops[op].results;
                             flow.add_sources(results, entered_loop.init);
                             flow.add_sources(results, args);
@@ -186,7 +192,8 @@ impl Flow {
         flow
     }
 
-    /// Adds the data flow from the operands of a terminator to the values that receive them.
+    /// Adds the data flow from the operands `values` of the terminator `from` to the arguments or results of `to` that receive
+    /// them.
     fn add_terminator(&mut self, function: &Function, from: OpId, to: Option<OpId>, values: &[Value], to_next_iteration: bool) {
         let Some(to) = to else { return };
         self.target.insert(from, to);
@@ -249,7 +256,7 @@ pub(crate) fn operand_forms(function: &Function, op: OpId, form: Form, parts: u3
     }
 }
 
-/// The forms of A, B and the accumulator for a part of the result along a dimension.
+/// The forms of A, B and the accumulator with which an MMA of this rank computes the part of its result along `dim`.
 fn mma_forms(rank: usize, dim: usize) -> [Form; 3] {
     let part = Form::Part(dim);
     match rank - dim {
@@ -259,7 +266,8 @@ fn mma_forms(rank: usize, dim: usize) -> [Form; 3] {
     }
 }
 
-/// The forms of a view and its index for an access to a part of the tile.
+/// The forms of a view and its indices with which an access reads or writes the part of its tile along `dim`. `None` if the view or
+/// the index type does not allow the division.
 fn access_forms(function: &Function, view: Value, index: &[Value], dim: usize, parts: u32) -> Option<OperandForms> {
     let Type::View(ty) = function.body.ty(view) else { return None };
     let index_form = match ty.kind {
@@ -273,7 +281,7 @@ fn access_forms(function: &Function, view: Value, index: &[Value], dim: usize, p
     fits.then(|| [Form::Part(dim)].into_iter().chain(index).collect())
 }
 
-/// [`operand_forms`] for an op of the core dialect and a part along `dim`.
+/// [`operand_forms`] for an op of the core dialect whose result has the form `Form::Part(dim)`.
 fn core_operand_forms(
     function: &Function,
     core: &Core,
@@ -311,8 +319,8 @@ fn core_operand_forms(
     }
 }
 
-/// The dimension of a reshape's operand whose parts equal the parts of the result: both dimensions have the same number of outer
-/// elements.
+/// The dimension of a reshape's operand whose parts have the elements of the result's parts along `dim`: in both shapes, the
+/// dimensions before it have the same number of elements. `None` if there is no such dimension with at least `parts` elements.
 fn dim_before_reshape(from: &Shape, to: &Shape, dim: usize, parts: u32) -> Option<usize> {
     let outer_elements = |shape: &[u32], dim: usize| shape[..dim].iter().map(|extent| u64::from(*extent)).product::<u64>();
     (0..from.len()).find(|d| from[*d] >= parts && outer_elements(from, *d) == outer_elements(to, dim))

@@ -1,4 +1,4 @@
-//! Converts structured control flow. Loop-carried tiles have their assigned layouts.
+//! Converts loops, conditions and terminators. Loop-carried tiles and result tiles have their assigned layouts.
 
 use super::{Converter, Scope};
 use base::diag::Result;
@@ -10,7 +10,7 @@ use core_dialect::structured_ops::{LoopBounds, LoopOp, StructuredOp};
 use tileas::Type;
 
 impl Converter<'_> {
-    /// Converts an op with regions. Its results get their assigned layouts.
+    /// Converts a loop or condition. Its results have their assigned layouts.
     pub(super) fn convert_region_op(&mut self, op: OpId, core: &Core) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
         let results = self.from.body.ops[op].results.clone();
@@ -34,6 +34,7 @@ impl Converter<'_> {
         Ok(())
     }
 
+    /// The new bounds of a `for`.
     fn convert_bounds(&mut self, bounds: LoopBounds) -> Result<LoopBounds> {
         let LoopBounds { lower, upper, step, unsigned } = bounds;
         Ok(LoopBounds { lower: self.non_tile(lower)?, upper: self.non_tile(upper)?, step: self.non_tile(step)?, unsigned })
@@ -41,22 +42,24 @@ impl Converter<'_> {
 
     /// The new inits of loop-carried values, in the layouts of the arguments that receive them.
     fn convert_inits(&mut self, init: &[Value], args: &[Value]) -> Result<Vec<Value>> {
-        init.iter().zip(args).map(|(init, like)| self.value_like(*init, *like)).collect()
+        init.iter().zip(args).map(|(init, receiver)| self.value_for_receiver(*init, *receiver)).collect()
     }
 
-    /// The new value of `value` in the assigned layout of `like`, which has the same type.
-    fn value_like(&mut self, value: Value, like: Value) -> Result<Value> {
-        if self.mmas.is_accumulator(like) {
+    /// The new value of `value` for the old argument or result `receiver` to which control flow forwards it. A tile is in the
+    /// assigned layout of `receiver`. A TMEM accumulator becomes its `zero_init` predicate.
+    fn value_for_receiver(&mut self, value: Value, receiver: Value) -> Result<Value> {
+        if self.mmas.is_accumulator(receiver) {
             return Ok(self.zero_init_predicate(value));
         }
         if !self.is_tile(value) {
             return self.non_tile(value);
         }
-        let layout = self.assigned_layouts.or_default(self.from, like);
+        let layout = self.assigned_layouts.or_default(self.from, receiver);
         self.tile_in_layout(value, &layout)
     }
 
-    /// Converts a region. `args` are the old arguments of its block: none for the sides of an `if`.
+    /// Converts a region of the old function to a new region. `args` are the old arguments of its block. A region without arguments
+    /// is a side of an `if`.
     pub(super) fn convert_region(&mut self, from: Region, args: &[Value]) -> Result<Region> {
         let region = self.to.new_region();
         let block = self.to.new_block(region);
@@ -74,10 +77,10 @@ impl Converter<'_> {
         Ok(region)
     }
 
-    /// Converts a terminator. Its operands get the assigned layouts of their receivers.
+    /// Converts a terminator. Its operands have the assigned layouts of the arguments or results that receive them.
     pub(super) fn convert_terminator(&mut self, op: OpId, core: &Core) -> Result<()> {
         let receivers = self.receivers(op, core);
-        let values = core.operands().into_iter().zip(receivers).map(|(value, like)| self.value_like(value, like));
+        let values = core.operands().into_iter().zip(receivers).map(|(value, receiver)| self.value_for_receiver(value, receiver));
         let values = values.collect::<Result<Vec<Value>>>()?;
         let new = match core {
             Core::Yield { .. } => Core::Yield { values },
@@ -90,7 +93,7 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// The receivers of a terminator's operands: results of an `if`, or arguments or results of a loop.
+    /// The old values to which a terminator forwards its operands: results of an `if`, or arguments or results of a loop.
     fn receivers(&self, op: OpId, core: &Core) -> Vec<Value> {
         let body = &self.from.body;
         let mut ancestors = std::iter::successors(self.parent_op(op), |op| self.parent_op(*op)).map(|op| &body.ops[op]);
@@ -113,18 +116,18 @@ impl Converter<'_> {
         }
     }
 
-    /// The op of the old function whose region contains an op.
+    /// The op of the old function with the region that directly contains `op`. `None` in the entry block.
     fn parent_op(&self, op: OpId) -> Option<OpId> {
         self.parents[op.0 as usize]
     }
 }
 
-/// The loop that an op is; `None` for other ops.
+/// The loop view of an op; `None` if the op is no loop.
 fn as_loop_op(node: &OpNode<tileaa::Op>) -> Option<LoopOp<'_>> {
     node.kind.core().and_then(Core::as_loop)
 }
 
-/// The parent op of each op.
+/// The parent of each op, by op id: the op with the region that directly contains it. `None` for ops of the entry block.
 pub(super) fn parent_ops(function: &tileaa::Function) -> Vec<Option<OpId>> {
     let body = &function.body;
     let mut parents = vec![None; body.ops.len()];

@@ -1,4 +1,5 @@
-//! Converts `mma.sync`, `wgmma` and FMA dots: operands become fragments of the atom, or buffers in shared memory.
+//! Converts MMAs that use `mma.sync`, `wgmma` or FMAs, and places the operands of `wgmma` and `tcgen05`. An operand becomes
+//! register fragments of the atom, or a buffer in shared memory.
 
 use super::Converter;
 use crate::layout_transforms::{innermost_dim, neighbours_first};
@@ -18,11 +19,12 @@ use tileas::mma_sync_atoms::Operand;
 use tileas::wgmma_atoms::{self, Matrix};
 use tileas::{Buffer, Layout, MmaAtom, MmaOperand, Op};
 
-/// Maximum following FMA dots whose operands are stored to shared memory before the first dot.
+/// Maximum number of FMA dots after a dot whose operands are stored to shared memory together with that dot's operands.
 const MAX_FOLLOWING_DOTS: usize = 3;
-/// Maximum bytes of the operands of a dot and its following dots, so that other buffers still fit shared memory.
+/// Maximum bytes of the operands of a dot and the dots after it ([`MAX_FOLLOWING_DOTS`]). 48 KiB leave shared memory for other
+/// buffers.
 const MAX_SHARED_BYTES: usize = 48 << 10;
-/// Maximum unroll factor along K of an FMA dot.
+/// Maximum unroll factor of the loop along K of an FMA dot.
 const MAX_FMA_UNROLL: u32 = 4;
 
 impl Converter<'_> {
@@ -60,8 +62,8 @@ impl Converter<'_> {
             MmaSelection::Group { atom, lhs: a, rhs: b, .. } => {
                 let lhs = self.operand_place(lhs, Operand::A, a, atom.transposes)?;
                 let rhs = self.operand_place(rhs, Operand::B, b, atom.transposes)?;
-                let read = [&lhs, &rhs].into_iter().filter_map(MmaOperand::buffer);
-                self.buffer_origins.mmas.extend(read.map(|buffer| (buffer, op)));
+                let operand_buffers = [&lhs, &rhs].into_iter().filter_map(MmaOperand::buffer);
+                self.buffer_origins.mmas.extend(operand_buffers.map(|buffer| (buffer, op)));
                 (MmaAtom::Group(atom), lhs, rhs)
             }
             MmaSelection::Tensor { .. } => unreachable!("`tcgen05_mma` handles these"),
@@ -72,8 +74,8 @@ impl Converter<'_> {
                 let atom = MmaAtom::multiply_add(shape[dims - 1], MAX_FMA_UNROLL);
                 // The buffers are contiguous along M and N, because a thread reads neighbouring rows of A and columns of B in each
                 // step of K.
-                let lhs = self.operand_buffer(lhs, dims - 2, result, loc)?;
-                let rhs = self.operand_buffer(rhs, dims - 1, result, loc)?;
+                let lhs = self.fma_operand_buffer(lhs, dims - 2, result, loc)?;
+                let rhs = self.fma_operand_buffer(rhs, dims - 1, result, loc)?;
                 let [lhs, rhs] = [lhs, rhs].map(|buffer| MmaOperand::Memory { buffer, stage: None, transposed: false });
                 (atom, lhs, rhs)
             }
@@ -86,21 +88,21 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Stores the operands of the FMA dots that directly follow a dot and share operands with it. The stores precede the first dot.
-    /// Reason: with no op between the dots, threads read common operands once.
+    /// Emits the shared-memory stores for the operands of the FMA dots that directly follow the dot `first` and share operands with
+    /// it. The stores precede `first`. Reason: with no op between the dots, threads read common operands once.
     fn store_operands_of_following(&mut self, first: OpId) -> Result<()> {
-        for op in self.following_mmas(first) {
+        for op in self.following_fma_dots(first) {
             let [lhs, rhs, _] = operands::mma_operands(self.from, op);
             let dims = self.elem_shape(lhs).1.len();
             let (result, loc) = (self.from.body.result(op), self.from.body.ops[op].loc);
-            self.operand_buffer(lhs, dims - 2, result, loc)?;
-            self.operand_buffer(rhs, dims - 1, result, loc)?;
+            self.fma_operand_buffer(lhs, dims - 2, result, loc)?;
+            self.fma_operand_buffer(rhs, dims - 1, result, loc)?;
         }
         Ok(())
     }
 
-    /// The FMA dots that directly follow an op and share operands with it.
-    fn following_mmas(&self, first: OpId) -> Vec<OpId> {
+    /// The FMA dots that directly follow the dot `first`, each of which shares an operand with an earlier dot of the sequence.
+    fn following_fma_dots(&self, first: OpId) -> Vec<OpId> {
         let body = &self.from.body;
         let is_fma_dot = |op: &OpId| matches!(self.mmas.get(*op), Some(MmaSelection::Fma { .. }));
         let mut read_operands: Vec<Value> = operands::mma_operands(self.from, first)[..2].to_vec();
@@ -121,26 +123,27 @@ impl Converter<'_> {
         following
     }
 
-    /// The `zero_init` predicate of a `wgmma`, if its accumulator is zero always or in the first iteration of the enclosing loop.
-    /// Registers then need no explicit zeros (`scale-d = 0`).
+    /// The `zero_init` predicate of a `wgmma` whose accumulator is zero always or in the first iteration of the enclosing loop.
+    /// `None` for other accumulators. With the predicate (`scale-d = 0`), no instruction sets the accumulator registers to zero.
     fn zero_init_of(&mut self, acc: Value, loc: Loc) -> Result<Option<Value>> {
         if self.is_zero(acc) {
             return Ok(Some(self.predicate_constant(true, loc)));
         }
-        let Some((counter, lower)) = self.zero_at_first(acc) else { return Ok(None) };
-        let [lhs, rhs] = [self.non_tile(counter)?, self.non_tile(lower)?];
+        let Some((induction_variable, lower)) = self.induction_if_init_is_zero(acc) else { return Ok(None) };
+        let [lhs, rhs] = [self.non_tile(induction_variable)?, self.non_tile(lower)?];
         let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Signed };
         Ok(Some(self.emit_one(Core::Compare { kind, lhs, rhs }, super::convert_tcgen05::PREDICATE, loc)))
     }
 
-    /// Whether a value of the old function is a constant of zeros.
+    /// Whether a value of the old function is a constant whose elements are all zero.
     fn is_zero(&self, value: Value) -> bool {
         let definition = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
         matches!(definition, Some(tileaa::Op::Core(Core::Constant { value: Dense::Splat(0) })))
     }
 
-    /// If a loop carries a value whose init is zero, the induction variable and the lower bound of this loop.
-    fn zero_at_first(&self, value: Value) -> Option<(Value, Value)> {
+    /// For an argument of a `for` whose init is zero, the induction variable and the lower bound of this `for`. `None` for other
+    /// values.
+    fn induction_if_init_is_zero(&self, value: Value) -> Option<(Value, Value)> {
         let body = &self.from.body;
         let Def::Argument { block, index } = body.values[value].def else { return None };
         let parent = body.blocks[block].ops.first().and_then(|op| self.parents[op.0 as usize])?;
@@ -150,7 +153,8 @@ impl Converter<'_> {
         self.is_zero(init_value).then(|| (body.blocks[block].args[0], lower))
     }
 
-    /// The operand of a `wgmma` or `tcgen05` MMA, in its planned place.
+    /// The operand of a `wgmma` or `tcgen05` MMA in the memory or registers that `planned` selects. Emits the ops that move it
+    /// there. `transposes` tells whether the atom can read the operand M- or N-major.
     pub(super) fn operand_place(
         &mut self,
         value: Value,
@@ -167,10 +171,10 @@ impl Converter<'_> {
         Ok(MmaOperand::Memory { buffer, stage: None, transposed })
     }
 
-    /// The buffer from which `wgmma` or `tcgen05` reads an operand, and whether the operand is transposed in the buffer. Either a
-    /// copy fills the buffer, or threads store the tile there, outside all loops in which the tile is invariant. If the atom
-    /// `transposes` operands, the buffer is contiguous along the dimension for which the store takes fewer wavefronts; otherwise
-    /// along K.
+    /// The buffer from which `wgmma` or `tcgen05` reads an operand, and whether the operand is transposed in the buffer. Either an
+    /// asynchronous copy fills the buffer, or threads store the tile there, outside all loops in which the tile is invariant. If
+    /// the atom `transposes` operands, a stored tile is contiguous along the dimension for which the store takes fewer wavefronts.
+    /// Otherwise, it is contiguous along K.
     fn matrix_buffer(
         &mut self,
         value: Value,
@@ -210,8 +214,8 @@ impl Converter<'_> {
         Ok((buffer, false))
     }
 
-    /// Whether a conversion to the transposing layout plus a store from it takes fewer wavefronts than a store from the assigned
-    /// layout.
+    /// Whether a conversion to the transposing layout `layout` plus a store from it takes fewer shared-memory wavefronts than a
+    /// store from the assigned layout. Always true for a tile that each use rematerializes.
     fn pays_to_convert(&self, value: Value, assigned_layout: &Layout, layout: &Layout, operand: Operand) -> bool {
         let (elem, shape) = self.elem_shape(value);
         let k_dim = if operand == Operand::B { shape.len() - 2 } else { shape.len() - 1 };
@@ -222,8 +226,9 @@ impl Converter<'_> {
             || conversion_wavefronts + self.store_wavefronts(&info, layout) < self.store_wavefronts(&info, assigned_layout)
     }
 
-    /// The index of the innermost scope that defines a value which a use of a tile needs. This value is the tile itself. For a
-    /// slice that each use extracts, the use needs the slice's source and indices instead.
+    /// The index of the innermost scope that defines the values from which a use of a tile is emitted. For a tile with an assigned
+    /// layout, this value is the tile. For a slice that each use extracts, the values are the slice's source and indices. For any
+    /// other tile, returns the current scope.
     fn computed_at(&mut self, value: Value) -> usize {
         let current_scope = self.scopes.len() - 1;
         if let Some(assigned_layout) = self.assigned_layouts.get(value).cloned() {
@@ -234,15 +239,16 @@ impl Converter<'_> {
                 .rposition(|scope| scope.new_values.contains_key(&(value, Some(id))))
                 .unwrap_or(current_scope);
         }
-        let of_slice = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
-        let Some(tileaa::Op::Core(Core::Extract { x, indices })) = of_slice else { return current_scope };
+        let definition = self.from.body.defining_op(value).map(|op| &self.from.body.ops[op].kind);
+        let Some(tileaa::Op::Core(Core::Extract { x, indices })) = definition else { return current_scope };
         // The indices are scalars, which are emitted at their ops.
-        let scalar = |index: &Value| self.scopes.iter().rposition(|scope| scope.new_values.contains_key(&(*index, None)));
-        let indices = indices.iter().map(|index| scalar(index).unwrap_or(current_scope)).max().unwrap_or(current_scope);
-        self.computed_at(*x).max(indices)
+        let scope_of_scalar = |index: &Value| self.scopes.iter().rposition(|scope| scope.new_values.contains_key(&(*index, None)));
+        let scope_of_indices = indices.iter().map(|index| scope_of_scalar(index).unwrap_or(current_scope)).max();
+        self.computed_at(*x).max(scope_of_indices.unwrap_or(current_scope))
     }
 
-    /// The buffer of a copied tile, if a matrix descriptor can express the operand's rearrangement of the tile.
+    /// The buffer that an asynchronous copy fills with the tile from which an operand is rearranged, and whether the operand is
+    /// transposed in the buffer. `None` without such a copy, or if no matrix descriptor expresses the rearrangement.
     fn copied_matrix(&self, value: Value, operand: Operand, transposes: bool) -> Option<(Buffer, bool)> {
         let shape = self.elem_shape(value).1;
         let [rows, cols] = [shape[shape.len() - 2], shape[shape.len() - 1]].map(u32::trailing_zeros);
@@ -270,9 +276,9 @@ impl Converter<'_> {
         (fits && matrix.is_some()).then_some((buffer, transposed))
     }
 
-    /// The buffer from which threads read an operand for FMAs: the buffer of the operand's copy, or a new buffer. The new buffer is
-    /// contiguous along `dim` (M or N).
-    fn operand_buffer(&mut self, value: Value, dim: usize, result: Value, loc: Loc) -> Result<Buffer> {
+    /// The buffer from which threads read the operand `value` of the FMA dot with result `result`. The buffer is that of the
+    /// operand's asynchronous copy, or a buffer to which threads store the operand, contiguous along `dim` (M or N).
+    fn fma_operand_buffer(&mut self, value: Value, dim: usize, result: Value, loc: Loc) -> Result<Buffer> {
         let stored = || self.scopes.last().and_then(|scope| scope.operands.get(&(value, dim)).copied());
         if let Some(buffer) = self.buffered.get(&value).copied().or_else(stored) {
             return Ok(buffer);

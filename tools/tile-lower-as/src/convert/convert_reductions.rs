@@ -1,4 +1,5 @@
-//! Converts reductions (within threads, then across lanes, then across warps through shared memory) and scans.
+//! Converts reductions and scans. A reduction has three steps: within each thread, across the lanes of a warp, and across warps
+//! through shared memory.
 
 use super::Converter;
 use crate::layout_assignment::without_dim;
@@ -11,7 +12,8 @@ use tileas::layout::Strides;
 use tileas::{Layout, Op, Type};
 
 impl Converter<'_> {
-    /// Converts a reduction in three steps: within the registers of a thread, within the lanes of a warp, and across warps.
+    /// Converts a reduction in three steps: within the registers of a thread, across the lanes of a warp, and across warps. A step
+    /// is omitted if its elements along the dimension are all equal.
     pub(super) fn convert_reduce(&mut self, op: OpId, operands: &[Value], dim: u32, body: Region) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
         let shape = self.elem_shape(operands[0]).1;
@@ -40,7 +42,7 @@ impl Converter<'_> {
         self.drop_dim(op, state)
     }
 
-    /// Converts a scan. Its operands get the layout of the result.
+    /// Converts a scan. The operands are converted to the layout of the result.
     pub(super) fn convert_scan(&mut self, op: OpId, operands: &[Value], dim: u32, reverse: bool, body: Region) -> Result<()> {
         let node = &self.from.body.ops[op];
         let layout = self.assigned_layouts.or_default(self.from, node.results[0]);
@@ -53,13 +55,14 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Reduces the elements in the registers of each thread.
+    /// Emits the reduction of the elements in the registers of each thread.
     fn reduce_registers(&mut self, state: &mut PartialReduction, body: Region) -> Result<()> {
         let build_op = |operands, dim, body| Op::ReduceRegisters { operands, dim, body };
         self.reduce_step(state, body, |bits| bits.register.clear_dim(), build_op)
     }
 
-    /// Emits one op that combines elements along the dimension. Its results have the remaining extents and layout.
+    /// Emits one op that combines elements along the reduced dimension. `clear` sets the bases of the combined bits to zero, and
+    /// `build_op` builds the op. The results have the remaining extents and layout.
     fn reduce_step(
         &mut self,
         state: &mut PartialReduction,
@@ -83,8 +86,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Exchanges partial results of warps through shared memory, so that every thread has the partial results of all warps in
-    /// registers.
+    /// Emits the exchange of the warps' partial results through shared memory. Then every thread has the partial results of all
+    /// warps in registers.
     fn gather_warps(&mut self, state: &mut PartialReduction) {
         let strides = Strides::for_shape(&state.shape);
         let mask = strides.mask(state.dim as usize);
@@ -106,7 +109,7 @@ impl Converter<'_> {
         state.layout = to;
     }
 
-    /// Removes the reduced dimension, whose extent is one after all steps.
+    /// Emits reshapes that remove the reduced dimension, whose extent is one after all steps. Records the results of the reduction.
     fn drop_dim(&mut self, op: OpId, state: PartialReduction) -> Result<()> {
         let mut shape = state.shape.clone();
         shape.remove(state.dim as usize);
@@ -123,13 +126,13 @@ impl Converter<'_> {
     }
 }
 
-/// A reduction of which some steps are emitted: the current extents, layout and values.
+/// The partial results of a reduction after the steps that are emitted so far.
 struct PartialReduction {
-    /// The current shape of the operands.
+    /// The shape of the partial results.
     shape: Shape,
-    /// The current layout of the operands.
+    /// The layout of the partial results.
     layout: Layout,
-    /// The current value of each operand.
+    /// The partial result for each operand of the reduction.
     values: Vec<Value>,
     /// The reduced dimension.
     dim: u32,
@@ -137,20 +140,21 @@ struct PartialReduction {
 }
 
 impl PartialReduction {
-    /// Whether registers, lanes and warps, in this order, hold different elements along the dimension.
+    /// Whether registers, lanes and warps, in this order, hold different elements along the reduced dimension.
     fn levels_with_dim(&self) -> (bool, bool, bool) {
         let mask = Strides::for_shape(&self.shape).mask(self.dim as usize);
         let any = |bases: &[u32]| bases.iter().any(|basis| basis & mask != 0);
         (any(&self.layout.register), any(&self.layout.lane), any(&self.layout.warp))
     }
 
-    /// Removes the bits of the dimension that a step combined, so that the extent of the dimension shrinks.
+    /// Removes the index bits of the reduced dimension whose elements a step combines, so that the extent of the dimension shrinks.
+    /// `clear` sets the bases of these bits to zero.
     fn remove_combined_bits(&mut self, clear: impl Fn(&mut DimBits<'_>)) {
         let strides = Strides::for_shape(&self.shape);
         let (dim, mask) = (self.dim as usize, strides.mask(self.dim as usize));
         let Layout { register, lane, warp } = &mut self.layout;
-        clear(&mut DimBits { register: Bases(register, mask), lane: Bases(lane, mask) });
-        // The remaining bits of the dimension are compacted, lowest first.
+        clear(&mut DimBits { register: MaskedBases(register, mask), lane: MaskedBases(lane, mask) });
+        // The remaining bits of the dimension become adjacent, in the same order.
         let mut remaining_bases: Vec<u32> =
             register.iter().chain(&*lane).chain(&*warp).copied().filter(|basis| basis & mask != 0).collect();
         remaining_bases.sort_unstable();
@@ -166,18 +170,19 @@ impl PartialReduction {
     }
 }
 
-/// The register and lane bases of a layout, of which a step clears those along the reduced dimension.
+/// The register and lane bases of a layout. A step of the reduction clears the bases along the reduced dimension.
 struct DimBits<'a> {
     /// All register bases of the layout.
-    register: Bases<'a>,
+    register: MaskedBases<'a>,
     /// All lane bases of the layout.
-    lane: Bases<'a>,
+    lane: MaskedBases<'a>,
 }
 
 /// Layout bases, and the mask of the linear-index bits of the reduced dimension.
-struct Bases<'a>(&'a mut Vec<u32>, u32);
+struct MaskedBases<'a>(&'a mut Vec<u32>, u32);
 
-impl Bases<'_> {
+impl MaskedBases<'_> {
+    /// Sets the bases along the reduced dimension to zero.
     fn clear_dim(&mut self) {
         self.0.iter_mut().filter(|basis| **basis & self.1 != 0).for_each(|basis| *basis = 0);
     }

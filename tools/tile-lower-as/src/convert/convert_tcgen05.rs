@@ -1,5 +1,5 @@
-//! Converts `tcgen05` MMAs. A TMEM buffer holds the accumulator until threads load it. Until that load, the i1 value `zero_init`
-//! replaces the accumulator in the IR: it is true while no MMA has written the buffer.
+//! Converts `tcgen05` MMAs. A TMEM buffer holds the accumulator until threads load it. Until that load, an i1 predicate `zero_init`
+//! replaces the accumulator in the IR: the predicate is true while no MMA has written the buffer.
 
 use super::Converter;
 use crate::mma_selection::MmaSelection;
@@ -19,7 +19,7 @@ use tileas::{Buffer, BufferInfo, Layout, MmaAtom, MmaOperand, Op, Space, Type};
 pub(super) const PREDICATE: Type = Type::Scalar(Elem::Scalar(Scalar::I1));
 
 impl Converter<'_> {
-    /// Converts a `tcgen05` MMA. The new op has no result: it updates the TMEM buffer of its accumulator.
+    /// Converts a `tcgen05` MMA. The new op has no result: it adds to the accumulator in the TMEM buffer.
     pub(super) fn tcgen05_mma(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let (signed_lhs, signed_rhs, scales) = match kind {
             tileaa::Op::Mma { signed_lhs, signed_rhs, .. } => (*signed_lhs, *signed_rhs, None),
@@ -44,8 +44,8 @@ impl Converter<'_> {
         let loc = self.from.body.ops[op].loc;
         let buffer = self.buffer_of_chain(&chain);
         let mut zero_init = self.zero_init_predicate(acc);
-        let scaled = self.from.body.defining_op(acc).filter(|op| self.mmas.chain_of_scale(*op).is_some());
-        if let Some(scale) = scaled.filter(|op| self.is_scaled_late(*op)) {
+        let scaling_op = self.from.body.defining_op(acc).filter(|op| self.mmas.chain_of_scale(*op).is_some());
+        if let Some(scale) = scaling_op.filter(|op| self.is_scaled_late(*op)) {
             zero_init = self.emit_scale(scale, zero_init)?;
         }
         let new = Op::Mma {
@@ -68,7 +68,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Converts an op that scales rows of an accumulator in tensor memory. If scaling is late, the next MMA emits the scaling.
+    /// Converts an op that scales rows of an accumulator in tensor memory. If [`Self::is_scaled_late`], emits nothing, because the
+    /// scaling is emitted right before the next MMA.
     pub(super) fn scale_accumulator(&mut self, op: OpId) -> Result<()> {
         let result = self.from.body.result(op);
         let accumulator = self.from.body.ops[op].kind.operands().into_iter().find(|value| self.mmas.is_accumulator(*value));
@@ -78,8 +79,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Whether an op scales the accumulator for an MMA in the same block. Late scaling shortens the live ranges of the MMA's
-    /// operands.
+    /// Whether the scaling `op` is emitted right before the MMA that adds to the scaled accumulator. It is if this MMA is in the
+    /// same block. Reason: late scaling shortens the live ranges of the MMA's operands.
     fn is_scaled_late(&self, op: OpId) -> bool {
         let (body, result) = (&self.from.body, self.from.body.result(op));
         let own_block = body.blocks.values().find(|block| block.ops.contains(&op)).expect("the op is in a block");
@@ -100,7 +101,7 @@ impl Converter<'_> {
         Ok(self.predicate_constant(false, loc))
     }
 
-    /// Stores a left operand to tensor memory, from which the MMA reads it.
+    /// Emits the store of a left operand from registers in `layout` to tensor memory. Returns the MMA operand there.
     pub(super) fn left_in_tensor_memory(&mut self, value: Value, layout: &Layout) -> Result<MmaOperand> {
         let (elem, shape) = self.elem_shape(value);
         let info = tileas::tensor_memory::left_operand_buffer(elem, &shape).expect("the plan checks the operand's shape");
@@ -112,7 +113,8 @@ impl Converter<'_> {
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
     }
 
-    /// Stores the scales of an operand to tensor memory, with all replicas that the instruction reads.
+    /// Emits the store of the scales of `operand` (A or B) to tensor memory, with all replicas that the instruction reads. Returns
+    /// the MMA operand there.
     fn scales_in_tensor_memory(&mut self, value: Value, operand: Operand, layout: &Layout) -> Result<MmaOperand> {
         let ((elem, shape), loc) = (self.elem_shape(value), self.loc_of(value));
         let info = tileas::tensor_memory::scale_buffer(elem, &shape, operand).expect("the plan checks the shape of the scales");
@@ -130,11 +132,11 @@ impl Converter<'_> {
         Ok(MmaOperand::Memory { buffer, stage: None, transposed: false })
     }
 
-    /// A TMEM buffer for a value that is live only until the next MMA. All MMAs of a component share the buffer.
+    /// A TMEM buffer of the form `info` for a value that is live only around one MMA. All MMAs of a component share the buffer.
     fn shared_tmem_buffer(&mut self, info: BufferInfo) -> Buffer {
         let component = self.component;
         let existing_buffer =
-            self.shared_tmem_buffers.iter().find(|(of, buffer)| *of == component && self.attrs.buffers[*buffer] == info);
+            self.shared_tmem_buffers.iter().find(|(owner, buffer)| *owner == component && self.attrs.buffers[*buffer] == info);
         existing_buffer.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
             let buffer = self.attrs.buffers.push(info);
             self.shared_tmem_buffers.push((component, buffer));
@@ -142,7 +144,7 @@ impl Converter<'_> {
         })
     }
 
-    /// The TMEM buffer of a chain's accumulator.
+    /// The TMEM buffer of a chain's accumulator. Adds the buffer to the function at the first call for a chain.
     fn buffer_of_chain(&mut self, chain: &Chain) -> Buffer {
         if let Some(buffer) = self.accumulators.get(&chain.mmas[0]) {
             return *buffer;
@@ -153,33 +155,34 @@ impl Converter<'_> {
         buffer
     }
 
-    /// The `zero_init` predicate of an accumulator. For a value outside all chains the predicate is true, because that value is
-    /// zero.
-    pub(super) fn zero_init_predicate(&mut self, accumulators: Value) -> Value {
-        match self.mmas.is_accumulator(accumulators).then(|| self.recall(accumulators, None)).flatten() {
+    /// The `zero_init` predicate of an accumulator. If `accumulator` is a value outside all chains, it is the constant zero with
+    /// which a chain starts, so the predicate is true.
+    pub(super) fn zero_init_predicate(&mut self, accumulator: Value) -> Value {
+        match self.mmas.is_accumulator(accumulator).then(|| self.recall(accumulator, None)).flatten() {
             Some(zero_init) => zero_init,
-            None => self.predicate_constant(true, self.loc_of(accumulators)),
+            None => self.predicate_constant(true, self.loc_of(accumulator)),
         }
     }
 
-    /// Emits a constant predicate.
+    /// Emits a constant i1 predicate.
     pub(super) fn predicate_constant(&mut self, value: bool, loc: Loc) -> Value {
         self.emit_one(Core::Constant { value: Dense::Splat(value.into()) }, PREDICATE, loc)
     }
 
-    /// If the value is the final accumulator of a chain, loads it to registers, unless threads load it by slices.
+    /// If `result` is the final accumulator of a chain, emits its load to registers, unless threads load the accumulator by slices.
     pub(super) fn load_final_accumulator(&mut self, result: Value) {
         let Some(chain) = self.mmas.chain_to(result).filter(|chain| chain.slices.is_empty()) else { return };
         self.load_accumulator(chain, result, 0);
     }
 
-    /// Loads the slice that an `extract` takes from the accumulator of a chain.
+    /// Converts an `extract` of a slice of a TMEM accumulator to a load of this slice.
     pub(super) fn load_accumulator_slice(&mut self, op: OpId) {
         let chain = self.mmas.chain_of_slice(op).expect("the op extracts a slice of an accumulator");
         self.load_accumulator(chain, self.from.body.result(op), tcgen05_selection::slice_start(self.from, op));
     }
 
-    /// Loads `result` from a chain's accumulator, starting at column `from`. The result is zero if no MMA has executed.
+    /// Emits the load of `result` from a chain's accumulator, starting at TMEM column `from`. If no MMA has executed, `result` is
+    /// zero.
     fn load_accumulator(&mut self, chain: &Chain, result: Value, from: u32) {
         let zero_init = if chain.always_executes { None } else { Some(self.zero_init_predicate(chain.result)) };
         let buffer = self.buffer_of_chain(chain);

@@ -1,4 +1,5 @@
-//! Converts ops of the core dialect: scalars once, tiles in the requested layout.
+//! Converts ops of the core dialect. Ops on scalars are emitted once. Ops on tiles are emitted once for each layout in which uses
+//! rematerialize the tile, or once in the assigned layout.
 
 use super::Converter;
 use crate::slices;
@@ -25,7 +26,8 @@ impl Converter<'_> {
         }
     }
 
-    /// Converts an op without regions. Does nothing if each use rematerializes the result.
+    /// Converts an op without regions whose result tile has the layout of its operands. Emits nothing if each use rematerializes
+    /// the result.
     fn simple_op(&mut self, op: OpId, core: &Core) -> Result<()> {
         let results = &self.from.body.ops[op].results;
         let is_rematerialized = results.len() == 1 && self.is_tile(results[0]) && self.assigned_layouts.get(results[0]).is_none();
@@ -53,7 +55,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Emits the op that defines a tile, with its result in the given layout.
+    /// Emits the op that defines the tile `value`, so that the new result has `layout`. If a copy fills a buffer with the tile,
+    /// emits a load from this buffer. Returns the new tile.
     pub(super) fn emit_in_layout(&mut self, value: Value, layout: &Layout) -> Result<Value> {
         let op = self.from.body.defining_op(value).expect("block arguments have assigned layouts");
         let node = &self.from.body.ops[op];
@@ -88,7 +91,7 @@ impl Converter<'_> {
     }
 }
 
-/// Replaces the operands of an op, in order.
+/// Replaces the operands of an op by `operands`, in operand order.
 fn substitute_operands(core: &mut Core, operands: &[Value]) {
     let mut next = operands.iter();
     core.for_each_operand_mut(&mut |value| *value = *next.next().expect("as many operands as before"));

@@ -1,4 +1,5 @@
-//! Converts memory accesses. Stores first convert the tile to the planned layout of the access; loads have the assigned layout.
+//! Converts memory accesses. A store first converts its tile to the planned layout of the access. The result of a load has its
+//! assigned layout.
 
 use super::Converter;
 use super::relayout::ReadBackAtoms;
@@ -6,15 +7,16 @@ use crate::access_plan::AccessPlan;
 use crate::copy_planner::{Copy, CopyMethod, Readers};
 use crate::smem_swizzles;
 use crate::tma_stores::TmaStore;
-use base::Value;
 use base::diag::{Diagnostic, Result};
 use base::ir::Op as OpId;
+use base::{Block, Value};
 use tensormap::Map;
 use tileaa::ops::AccessHint;
 use tileas::{Buffer, BufferInfo, CopyAtom, Layout, MapId, Op, Type};
 
 impl Converter<'_> {
-    /// Converts a load, store or reduction through a view: to a planned copy or TMA store, or to an access by threads.
+    /// Converts a load, store or reduction through a view to an asynchronous copy, a TMA store, or an access by threads, as
+    /// planned.
     pub(super) fn view_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         if self.copies.get(op).is_some() {
             return self.copy_view(op, kind);
@@ -71,7 +73,7 @@ impl Converter<'_> {
         self.emit_access(op, new)
     }
 
-    /// Converts a multicast load or store. An access without a plan is an error, because `multimem` has no suitable instruction.
+    /// Converts a multicast load or store. Returns an error if the access has no plan, because no `multimem` instruction fits it.
     pub(super) fn multicast_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let loc = self.from.body.ops[op].loc;
         let Some(AccessPlan { vector_bits, layout, .. }) = self.accesses.get(op).cloned() else {
@@ -111,15 +113,15 @@ impl Converter<'_> {
         self.emit_access(op, new)
     }
 
-    /// Emits an asynchronous copy of a view's tile to a buffer, from which each use reads the tile.
+    /// Converts a load through a view to an asynchronous copy of the tile to a buffer.
     fn copy_view(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::LoadView { view, index, token, order, in_bounds, hints } = kind else {
             unreachable!("only loads are copies")
         };
         let latency = self.hinted_latency(hints);
         let Copy { buffer, method, readers } = self.copies.get(op).expect("the load is a copy").clone();
-        let other = self.copies.alternating_with(op).map(|other| self.buffered[&self.from.body.result(other)]);
-        let buffer = other.unwrap_or_else(|| self.attrs.buffers.push(buffer));
+        let reused_buffer = self.copies.alternating_with(op).map(|earlier| self.buffered[&self.from.body.result(earlier)]);
+        let buffer = reused_buffer.unwrap_or_else(|| self.attrs.buffers.push(buffer));
         let (view, token) = (self.non_tile(*view)?, self.optional_non_tile(*token)?);
         let index = index.iter().map(|value| self.in_assigned_layout(*value)).collect::<Result<Vec<Value>>>()?;
         let (order, in_bounds, stage) = (*order, in_bounds.clone(), None);
@@ -137,20 +139,20 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// The latency hint of the program's author for this target.
+    /// The author's latency hint for this target, from 1 to `MAX_LATENCY`. `None` without a hint in this range.
     fn hinted_latency(&self, hints: &[AccessHint]) -> Option<u32> {
-        // Hints outside the range are ignored.
         let valid_latency = |hint: &AccessHint| hint.latency.filter(|latency| (1..=tileas::MAX_LATENCY).contains(latency));
         AccessHint::value_for(hints, self.envelope.target?, valid_latency)
     }
 
-    /// The id of a tensor map. Adds the map to the function unless the function has an equal one.
+    /// The id of a tensor map in the new function. Adds the map to the function unless the function has an equal map.
     fn map_id(&mut self, map: &Map) -> MapId {
         let existing_map = self.attrs.maps.iter().find(|(_, map_of_id)| *map_of_id == map).map(|(id, _)| id);
         existing_map.unwrap_or_else(|| self.attrs.maps.push(map.clone()))
     }
 
-    /// Emits a store of the tile to a buffer by threads, and the TMA store from this buffer to global memory.
+    /// Converts a store or reduction through a view to a TMA store: threads store the tile to a buffer, from which TMA writes
+    /// global memory.
     fn store_by_tma(&mut self, op: OpId, kind: &tileaa::Op, store: &TmaStore) -> Result<()> {
         let (tileaa::Op::StoreView { tile, view, index, token, order, in_bounds, .. }
         | tileaa::Op::ReduceView { tile, view, index, token, order, in_bounds, .. }) = kind
@@ -173,19 +175,20 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// The buffer of a TMA store. TMA stores of the same block and component share a buffer if their buffers are equal.
+    /// A buffer of the form `info` for a TMA store. TMA stores of the same block and component share a buffer of the same form.
     fn tma_store_buffer(&mut self, info: &BufferInfo) -> Buffer {
-        let current_place = (self.component, self.block);
-        let existing_buffer =
-            self.tma_store_buffers.iter().find(|(block, buffer)| *block == current_place && self.attrs.buffers[*buffer] == *info);
+        let component_and_block = (self.component, self.block);
+        let is_reusable =
+            |(owner, buffer): &&((usize, Block), Buffer)| *owner == component_and_block && self.attrs.buffers[*buffer] == *info;
+        let existing_buffer = self.tma_store_buffers.iter().find(is_reusable);
         existing_buffer.map(|(_, buffer)| *buffer).unwrap_or_else(|| {
             let buffer = self.attrs.buffers.push(info.clone());
-            self.tma_store_buffers.push((current_place, buffer));
+            self.tma_store_buffers.push((component_and_block, buffer));
             buffer
         })
     }
 
-    /// Emits an asynchronous copy of a load through pointers.
+    /// Converts a load through pointers to a `cp.async` copy of the tile to a buffer.
     fn copy_pointers(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         let tileaa::Op::Load { ptr, mask, token, order, hints, .. } = kind else { unreachable!("only loads are copies") };
         let latency = self.hinted_latency(hints);
@@ -209,7 +212,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Emits the copy that replaces a load.
+    /// Emits `new`, the asynchronous copy to `buffer` that replaces a load. If the readers are threads, also emits the load of the
+    /// full tile from the buffer.
     fn emit_copy(&mut self, op: OpId, new: Op, buffer: Buffer, readers: Readers) {
         let node = &self.from.body.ops[op];
         let (tile, result_token) = (node.results[0], node.results[1]);
@@ -217,7 +221,7 @@ impl Converter<'_> {
         self.remember(result_token, None, token);
         self.buffer_origins.copies.insert(buffer, op);
         match readers {
-            // Each use reads the tile from the buffer, in the layout that the use needs.
+            // Each use reads the tile from the buffer in the layout that the use needs.
             Readers::Mmas => _ = self.buffered.insert(tile, buffer),
             Readers::Registers => {
                 let assigned_layout = self.assigned_layouts.or_default(self.from, tile);
@@ -230,7 +234,7 @@ impl Converter<'_> {
         }
     }
 
-    /// Converts an access through a tile of pointers: to a planned copy, or to an access by threads.
+    /// Converts an access through pointers to a `cp.async` copy or an access by threads, as planned.
     pub(super) fn pointer_access(&mut self, op: OpId, kind: &tileaa::Op) -> Result<()> {
         if self.copies.get(op).is_some() {
             return self.copy_pointers(op, kind);
@@ -289,7 +293,7 @@ impl Converter<'_> {
         self.emit_access(op, new)
     }
 
-    /// The new value of `value` in the assigned layout of `other`.
+    /// The new value of `value`, in the assigned layout of `other` if `value` is a tile.
     fn in_layout_of(&mut self, value: Value, other: Value) -> Result<Value> {
         if !self.is_tile(value) {
             return self.non_tile(value);
@@ -298,7 +302,7 @@ impl Converter<'_> {
         self.tile_in_layout(value, &layout)
     }
 
-    /// The new value of `value`: a tile in `layout`, or a scalar without layout.
+    /// The new value of `value`: the tile in `layout`, or without `layout` the scalar.
     fn in_layout(&mut self, value: Value, layout: Option<&tileas::Layout>) -> Result<Value> {
         match layout {
             Some(layout) => self.tile_in_layout(value, layout),
@@ -306,8 +310,8 @@ impl Converter<'_> {
         }
     }
 
-    /// The new index of a view access. A gather has an index tile with one element per row. Each thread must hold the elements of
-    /// the rows that it accesses.
+    /// The new indices of an access through a view, whose tile has `layout`. A gather has an index tile with one element per row.
+    /// Each thread must hold the index elements of the rows that it accesses.
     fn view_index(&mut self, view: Value, index: &[Value], layout: &tileas::Layout) -> Result<Vec<Value>> {
         let tileaa::Type::View(view) = self.from.body.ty(view) else { unreachable!("the verifier checks that views are views") };
         let strides = tileas::layout::Strides::for_shape(&view.tile);
@@ -321,7 +325,7 @@ impl Converter<'_> {
         index.iter().enumerate().map(convert_index).collect()
     }
 
-    /// Emits an access whose results are in registers, not in a buffer.
+    /// Emits `new`, the access by threads that replaces `op`.
     fn emit_access(&mut self, op: OpId, new: Op) -> Result<()> {
         let by_one_thread = new.effects().is_computed_by_one_thread();
         let results = self.result_types(op)?;
@@ -333,8 +337,8 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// Broadcasts a result that one thread computed: this thread stores it to a buffer, and all warps load it. Does nothing if no
-    /// op uses the result.
+    /// Broadcasts `value`, the result of `op` that one thread computed: this thread stores it to a buffer, and all warps load it.
+    /// Returns `value` if no op uses the result, or if every warp already has its own elements.
     pub(super) fn broadcast_result(&mut self, op: OpId, value: Value) -> Value {
         let node = &self.from.body.ops[op];
         let ty = self.to.ty(value).clone();
@@ -350,11 +354,11 @@ impl Converter<'_> {
         self.emit_one(Op::SharedLoad { buffer, stage: None, atom, per_k_step: false, prefetch_next: false }, ty, node.loc)
     }
 
-    /// As `non_tile`, for an operand that may be absent.
+    /// [`Converter::non_tile`] for an operand that may be absent.
     fn optional_non_tile(&mut self, value: Option<Value>) -> Result<Option<Value>> {
         value.map(|value| self.non_tile(value)).transpose()
     }
-    /// The types of an op's results, with their assigned layouts.
+    /// The types of an op's results in the new function. Tiles have their assigned layouts.
     fn result_types(&mut self, op: OpId) -> Result<Vec<Type>> {
         let results = self.from.body.ops[op].results.clone();
         results.iter().map(|value| self.assigned_type(*value)).collect()

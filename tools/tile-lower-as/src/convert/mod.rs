@@ -1,8 +1,7 @@
 //! Purpose: rewrite a function from `.aa` to `.as` as its [`LoweringPlan`] specifies.
 //! Requires: a complete plan.
 //! Establishes: a value with an assigned layout is emitted once, at its defining op. Other tiles are rematerialized at each use, in
-//! the layout that the use needs ([`Converter::tile_in_layout`]). Layout conversions of a value are cached until their
-//! region ends.
+//! the layout that the use needs ([`Converter::tile_in_layout`]). A layout conversion is reused by later uses in the same region.
 //! Preserves: the order of effects.
 //! See also: Triton's `ConvertTritonToTritonGPU` and `ConvertLayoutOp`.
 
@@ -31,7 +30,7 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use tileas::{Buffer, FunctionAttrs, Layout, LayoutId, Type};
 
-/// Converts a function. Returns the new function, and for each of its buffers the `.aa` op from which it originates.
+/// Converts a function as planned. Returns the new function, and the `.aa` ops from which its buffers originate.
 pub(crate) fn convert(
     function: &tileaa::Function,
     plan: &LoweringPlan,
@@ -74,7 +73,7 @@ pub(crate) fn convert(
     Ok((base::text::compact(&new_function), buffer_origins))
 }
 
-/// An open region.
+/// A region of the new function that the conversion has entered and not left.
 struct Scope {
     /// The block of the region in the new function.
     block: Block,
@@ -82,11 +81,12 @@ struct Scope {
     is_repeated: bool,
     /// The new value for each old value and layout. Scalars, views and tokens have no layout.
     new_values: BTreeMap<(Value, Option<LayoutId>), Value>,
-    /// The buffers from which MMAs read their operands, by the innermost dimension.
+    /// The buffers to which threads stored MMA operands, by old value and innermost dimension of the buffer.
     operands: BTreeMap<(Value, usize), Buffer>,
 }
 
 impl Scope {
+    /// Creates a scope without values.
     fn new(block: Block, is_repeated: bool) -> Scope {
         Scope { block, is_repeated, new_values: BTreeMap::new(), operands: BTreeMap::new() }
     }
@@ -102,18 +102,23 @@ struct Converter<'a> {
     attrs: FunctionAttrs,
     /// The new module, whose layout table the conversion extends.
     module: &'a mut tileas::Module,
+    /// The planned memory accesses.
     accesses: &'a Accesses,
+    /// The selected instructions of the MMAs.
     mmas: &'a MmaSelections,
+    /// The assigned layouts of the old values.
     assigned_layouts: &'a AssignedLayouts,
+    /// The planned asynchronous copies.
     copies: &'a Copies,
+    /// The planned TMA stores.
     stores: &'a TmaStores,
     /// The parent op of each old op.
     parents: Vec<Option<OpId>>,
     /// The use count of each old value.
     use_counts: Vec<u32>,
-    /// The insertion block.
+    /// The block of the new function to which new ops are appended.
     block: Block,
-    /// The open regions, outermost first.
+    /// The regions around the insertion block, outermost first.
     scopes: Vec<Scope>,
     /// For each copied tile without an assigned layout, the buffer from which each use reads it.
     buffered: BTreeMap<Value, Buffer>,
@@ -123,11 +128,11 @@ struct Converter<'a> {
     accumulators: BTreeMap<OpId, Buffer>,
     /// The index of the current op's component: the compute role that executes the op.
     component: usize,
-    /// The ops after the current op.
+    /// The old ops after the current op in its block.
     following_ops: &'a [OpId],
-    /// TMEM buffers that MMAs of a component share in sequence.
+    /// The TMEM buffers that MMAs of a component share in sequence, each with the index of its component.
     shared_tmem_buffers: Vec<(usize, Buffer)>,
-    /// Buffers of TMA stores, which stores of one block and component share in sequence.
+    /// The buffers that TMA stores of a component in one block share in sequence, each with its component and block.
     tma_store_buffers: Vec<((usize, Block), Buffer)>,
     envelope: &'a Envelope,
 }
@@ -159,7 +164,7 @@ impl Converter<'_> {
         }
     }
 
-    /// The error for an op that this pass does not support.
+    /// The error for an op that the conversion does not support.
     fn unsupported(&self, op: OpId) -> Box<Diagnostic> {
         let node = &self.from.body.ops[op];
         let result = node.results.first().map(|value| base::text::TypeText::print(self.from.body.ty(*value)));
@@ -184,7 +189,7 @@ impl Converter<'_> {
     fn remember(&mut self, old: Value, layout: Option<LayoutId>, new: Value) {
         self.scopes.last_mut().expect("a function is open").new_values.insert((old, layout), new);
     }
-    /// The new value of an old value in a layout, if an open scope has it.
+    /// The new value of an old value in a layout. `None` if no scope around the insertion block has emitted it.
     fn recall(&self, old: Value, layout: Option<LayoutId>) -> Option<Value> {
         self.scopes.iter().rev().find_map(|scope| scope.new_values.get(&(old, layout)).copied())
     }
@@ -205,7 +210,7 @@ impl Converter<'_> {
         }
         Type::Tile { elem, shape: shape.clone(), layout: self.module.layout_id(layout) }
     }
-    /// The type of a value that is not distributed over threads.
+    /// The new type of a scalar, memref, view or token. Returns an error for a tile.
     fn scalar_type(&self, value: Value) -> Result<Type> {
         match self.from.body.ty(value) {
             tileaa::Type::Tile { elem, shape } if shape.is_empty() => Ok(Type::Scalar(*elem)),
@@ -215,7 +220,7 @@ impl Converter<'_> {
             tileaa::Type::Tile { .. } => Err(Diagnostic::unsupported("AS901", "a kernel parameter must be a scalar or a pointer")),
         }
     }
-    /// The type of a value in its assigned layout.
+    /// The new type of an old value. A tile has its assigned layout, and a TMEM accumulator becomes its `zero_init` predicate.
     fn assigned_type(&mut self, value: Value) -> Result<Type> {
         if self.mmas.is_accumulator(value) {
             return Ok(convert_tcgen05::PREDICATE);
@@ -228,7 +233,7 @@ impl Converter<'_> {
         Ok(self.tile_type(elem, &shape, assigned_layout))
     }
 
-    /// The new value of a scalar, view or token.
+    /// The new value of a scalar, memref, view or token.
     fn non_tile(&mut self, value: Value) -> Result<Value> {
         Ok(self.recall(value, None).expect("scalars are emitted at their op"))
     }
@@ -247,7 +252,8 @@ impl Converter<'_> {
         self.tile_read_with(value, layout, ReadBackAtoms::Any)
     }
 
-    /// Like [`Converter::tile_in_layout`]. If a conversion passes through shared memory, only `atoms` may read the tile back.
+    /// [`Converter::tile_in_layout`] with an additional parameter. If a layout conversion passes through shared memory, threads
+    /// read the tile back with `atoms` only.
     fn tile_read_with(&mut self, value: Value, layout: &Layout, atoms: ReadBackAtoms) -> Result<Value> {
         let id = self.module.layout_id(layout.clone());
         if let Some(new) = self.recall(value, Some(id)) {
@@ -258,8 +264,8 @@ impl Converter<'_> {
                 self.emit_in_layout(value, layout)?
             }
             Some(assigned_layout) => {
-                let in_assigned_layout = self.module.layout_id(assigned_layout.clone());
-                return Ok(self.convert_from_assigned(value, in_assigned_layout, layout, id, atoms));
+                let assigned_id = self.module.layout_id(assigned_layout.clone());
+                return Ok(self.convert_from_assigned(value, assigned_id, layout, id, atoms));
             }
             None => self.emit_in_layout(value, layout)?,
         };
@@ -267,7 +273,8 @@ impl Converter<'_> {
         Ok(new)
     }
 
-    /// Converts a value from its assigned layout to `layout`. The conversion is hoisted out of loops that do not change the value.
+    /// Converts a tile from its assigned layout to `layout`, whose id is `id`. The conversion is hoisted out of loops in which the
+    /// tile is invariant.
     fn convert_from_assigned(
         &mut self,
         value: Value,
@@ -293,19 +300,19 @@ impl Converter<'_> {
         new
     }
 
-    /// The index of the scope for code that depends on a value of scope `computed_at`: outside all loops that do not change the
-    /// value.
+    /// The index of the scope to which code is hoisted that depends on a value of scope `computed_at`: the scope around all loops
+    /// in which the value is invariant.
     fn before_loops(&self, computed_at: usize) -> usize {
         let loops = self.scopes[computed_at + 1..].iter().rev().take_while(|scope| scope.is_repeated).count();
         self.scopes.len() - 1 - loops
     }
 
-    /// The location of a value's definition.
+    /// The source location of the op that defines an old value, or of the function for block arguments.
     fn loc_of(&self, value: Value) -> Loc {
         self.from.body.defining_op(value).map_or(self.from.loc, |op| self.from.body.ops[op].loc)
     }
 
-    /// Registers the results of an op in their assigned layouts.
+    /// Records the new values of an op's results, in the layouts that the new values have.
     fn remember_results(&mut self, op: OpId, new: &[Value]) {
         for (&old, &new) in self.from.body.ops[op].results.iter().zip(new) {
             let layout = self.to.ty(new).layout();

@@ -1,5 +1,6 @@
-//! Converts tiles between layouts: by renaming registers if possible, by warp shuffles if few suffice, otherwise through shared
-//! memory. A large tile passes through shared memory in halves. See also: Triton's `ConvertLayoutOp` lowering.
+//! Converts tiles between layouts: by renaming registers if possible, by warp shuffles if a thread has few words, and otherwise
+//! through shared memory. A tile that exceeds half of shared memory is converted in halves. See also: Triton's `ConvertLayoutOp`
+//! lowering.
 
 use super::Converter;
 use crate::layout_assignment::cat_result;
@@ -15,12 +16,12 @@ use tileas::budget;
 use tileas::layout::Strides;
 use tileas::{Buffer, BufferInfo, CopyAtom, Layout, Op, Route, Space, Type};
 
-/// A layout conversion may use the fraction `1 / SMEM_DIVISOR` of shared memory. A larger tile is converted in halves.
+/// A layout conversion uses at most `1 / SMEM_DIVISOR` of shared memory. A larger tile is converted in halves.
 const SMEM_DIVISOR: u32 = 2;
 
-/// Maximum words of a thread for which shuffles cost less than shared memory with its barriers.
+/// Maximum 32-bit words per thread for which warp shuffles cost less than shared memory with its barriers.
 const MAX_SHUFFLED_WORDS: usize = 4;
-/// [`MAX_SHUFFLED_WORDS`] for a tile of which threads use slices only ([`ReadBackAtoms::Vectors`]).
+/// [`MAX_SHUFFLED_WORDS`] for a tile of which threads use only slices ([`ReadBackAtoms::Vectors`]).
 const MAX_SHUFFLED_WORDS_OF_SLICES: usize = 16;
 
 /// The atoms with which threads read a tile back from shared memory during a layout conversion.
@@ -28,12 +29,13 @@ const MAX_SHUFFLED_WORDS_OF_SLICES: usize = 16;
 pub(super) enum ReadBackAtoms {
     /// Any atom.
     Any,
-    /// Vector loads only, so that unused loads can be removed one by one.
+    /// Only vector loads. Reason: if threads use slices of the tile, `ptxas` can remove each unused vector load.
     Vectors,
 }
 
 impl Converter<'_> {
-    /// Converts a tile to another layout.
+    /// Emits the conversion of a tile of the new function to the layout `to`. If the tile passes through shared memory, threads
+    /// read it back with `atoms`. Returns the converted tile.
     pub(super) fn relayout(&mut self, value: Value, to: &Layout, atoms: ReadBackAtoms, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
@@ -69,13 +71,13 @@ impl Converter<'_> {
         self.shared_load(buffer, ty, to, loc)
     }
 
-    /// Whether to rematerialize a tile in the requested layout, because a conversion of its operand takes fewer wavefronts than a
-    /// conversion of the tile. To add no work, the operand must have no other use, and the layout must not repeat elements. The
-    /// tile must not be loop-invariant, because each iteration would compute it again.
+    /// Whether a use computes a tile again in `layout`, because a conversion of a narrower operand takes fewer wavefronts than a
+    /// conversion of the tile. So that no work is added, the tile and the values between operand and tile must have no other use.
+    /// Also, `layout` must not repeat elements. The tile must not be loop-invariant, because each iteration would compute it again.
     pub(super) fn pays_to_rematerialize(&self, value: Value, assigned_layout: &Layout, layout: &Layout) -> bool {
         let scope = self.scopes.last().expect("a function is open");
         let only_here = |value: Value| self.use_counts[value.0 as usize] == 1;
-        let is_here = |value: Value| scope.new_values.range((value, None)..).next().is_some_and(|((made, _), _)| *made == value);
+        let is_here = |value: Value| scope.new_values.range((value, None)..).next().is_some_and(|((old, _), _)| *old == value);
         let (elem, shape) = self.elem_shape(value);
         let has_copies = layout.registers() > assigned_layout.registers();
         if has_copies || layout.renaming(assigned_layout, |element| element).is_some() || !is_here(value) || !only_here(value) {
@@ -90,23 +92,26 @@ impl Converter<'_> {
             if self.elem_shape(source).0.bytes() >= elem.bytes() && !only_here(source) {
                 return false;
             }
-            let (narrow, of_source) = self.elem_shape(source);
-            let Some(before) = self.assigned_layouts.get(source).filter(|_| narrow.bytes() < elem.bytes() && is_here(source))
+            let (source_elem, source_shape) = self.elem_shape(source);
+            let Some(before) = self.assigned_layouts.get(source).filter(|_| source_elem.bytes() < elem.bytes() && is_here(source))
             else {
                 continue;
             };
             let conversion_cost = |elem, shape: &Shape, from: &Layout, to: &Layout| {
                 smem_swizzles::conversion_cost(elem, shape, [from, to].map(|layout| innermost_dim(layout, shape)), [from, to])
             };
-            let [operand_conversion, conversion] =
-                [conversion_cost(narrow, &of_source, before, &desired), conversion_cost(elem, &shape, assigned_layout, layout)];
+            let [operand_conversion, conversion] = [
+                conversion_cost(source_elem, &source_shape, before, &desired),
+                conversion_cost(elem, &shape, assigned_layout, layout),
+            ];
             return operand_conversion.wavefronts < conversion.wavefronts && operand_conversion.accesses <= conversion.accesses;
         }
         false
     }
 
-    /// For a tile that is too large for one exchange, a bit of the linear element index that splits it into halves. In both
-    /// layouts, a register bit selects the half, so each thread holds elements of both halves.
+    /// For a tile that is too large for one conversion through shared memory, the bit of the linear element index that selects a
+    /// half. In both layouts, one register bit selects the half, so each thread holds elements of both halves. `None` for a smaller
+    /// tile, or if no bit has this property.
     fn bit_to_halve(&self, elem: Elem, shape: &Shape, from: &Layout, to: &Layout) -> Option<u32> {
         let bytes = (core_dialect::tile::element_count(shape) as u32).saturating_mul(elem.bytes());
         let max_bytes = self.envelope.target().map_or(u32::MAX, budget::shared_memory) / SMEM_DIVISOR;
@@ -114,65 +119,67 @@ impl Converter<'_> {
         (bytes > max_bytes).then(|| from.register.iter().filter(in_both).max().map(|basis| basis.trailing_zeros())).flatten()
     }
 
-    /// Converts a tile in two halves: reshapes it so that `bit` is a dimension of extent 2, and converts each slice along it.
+    /// Converts a tile in two halves: reshapes it so that `bit` becomes a dimension of extent 2, and converts both slices along
+    /// this dimension.
     fn convert_by_halves(&mut self, value: Value, to: &Layout, bit: u32, atoms: ReadBackAtoms, loc: Loc) -> Value {
         let Type::Tile { elem, shape, layout } = self.to.ty(value).clone() else { unreachable!("only tiles have layouts") };
         let from = self.module.layouts[layout].clone();
-        let (folded, half, dim) = halved_shapes(&shape, bit);
-        let ty = self.tile_type(elem, &folded, from.clone());
+        let (reshaped, half, dim) = halved_shapes(&shape, bit);
+        let ty = self.tile_type(elem, &reshaped, from.clone());
         let value = self.emit_one(Core::Reshape { x: value }, ty, loc);
-        let of_half = |layout| slices::layout_of_slice(layout, &folded, &half).expect("`bit_to_halve` checks the bit");
-        let (from, half_to) = (of_half(&from), of_half(to));
+        let layout_of_half = |layout| slices::layout_of_slice(layout, &reshaped, &half).expect("`bit_to_halve` checks the bit");
+        let (half_from, half_to) = (layout_of_half(&from), layout_of_half(to));
         let i32 = Type::Scalar(Elem::Scalar(Scalar::I32));
         let parts = [0, 1].map(|half_index| {
             let index_along = |along: usize| if along == dim { half_index } else { 0 };
             let index = |along| self.emit_one(Core::Constant { value: Dense::Splat(index_along(along)) }, i32.clone(), loc);
-            let indices = (0..folded.len()).map(index).collect();
-            let ty = self.tile_type(elem, &half, from.clone());
+            let indices = (0..reshaped.len()).map(index).collect();
+            let ty = self.tile_type(elem, &half, half_from.clone());
             let part = self.emit_one(Core::Extract { x: value, indices }, ty, loc);
             self.relayout(part, &half_to, atoms, loc)
         });
         let whole_layout = cat_result(&half_to, &half, dim);
-        let ty = self.tile_type(elem, &folded, whole_layout.clone());
+        let ty = self.tile_type(elem, &reshaped, whole_layout.clone());
         let cat = self.emit_one(Core::Cat { lhs: parts[0], rhs: parts[1], dim: dim as u32 }, ty, loc);
         let ty = self.tile_type(elem, &shape, whole_layout);
         let converted = self.emit_one(Core::Reshape { x: cat }, ty, loc);
         self.relayout(converted, to, atoms, loc)
     }
 
-    /// A buffer that holds a tile in row-major order.
+    /// Adds a shared-memory buffer for a tile in row-major order.
     pub(super) fn exchange_buffer(&mut self, elem: Elem, shape: &Shape) -> Buffer {
         let bits: u32 = shape.iter().map(|extent| extent.trailing_zeros()).sum();
         let offset_bases = (0..bits).map(|bit| 1 << bit).collect();
         self.attrs.buffers.push(BufferInfo { elem, shape: shape.clone(), offset_bases, align: 128, space: Space::Shared })
     }
 
-    /// Emits a store of a tile to a buffer by threads.
+    /// Emits a store of a tile in `layout` to a shared-memory buffer by threads.
     pub(super) fn shared_store(&mut self, value: Value, layout: &Layout, buffer: Buffer, loc: Loc) {
         let atom = self.store_atom(&self.attrs.buffers[buffer], layout);
         self.emit(Op::SharedStore { x: value, buffer, stage: None, atom }, [], loc);
     }
 
-    /// The atom with which threads store a tile to a buffer, by `stmatrix` where possible.
+    /// The atom with which threads store a tile in `layout` to a buffer: `stmatrix` if it is profitable, else vector stores.
     fn store_atom(&self, info: &BufferInfo, layout: &Layout) -> CopyAtom {
-        let by_matrices = self.envelope.target().is_ok_and(|target| target.has(Feature::StMatrix));
-        smem_swizzles::write_atom(info, layout, by_matrices)
+        let has_stmatrix = self.envelope.target().is_ok_and(|target| target.has(Feature::StMatrix));
+        smem_swizzles::write_atom(info, layout, has_stmatrix)
     }
 
-    /// Shared-memory wavefronts of a warp that stores a tile.
+    /// The shared-memory wavefronts in which a warp stores its part of a tile in `layout` to a buffer.
     pub(super) fn store_wavefronts(&self, info: &BufferInfo, layout: &Layout) -> u32 {
         smem_swizzles::wavefronts_of(info, layout, self.store_atom(info, layout))
     }
 
     /// Emits a load of a full buffer by threads, with the result in `layout`.
     pub(super) fn shared_load(&mut self, buffer: Buffer, ty: Type, layout: &Layout, loc: Loc) -> Value {
-        let by_bytes = self.envelope.target().is_ok_and(|target| target.has(Feature::LdMatrixTransB8));
-        let atom = smem_swizzles::read_atom(&self.attrs.buffers[buffer], layout, by_bytes);
+        let has_byte_ldmatrix = self.envelope.target().is_ok_and(|target| target.has(Feature::LdMatrixTransB8));
+        let atom = smem_swizzles::read_atom(&self.attrs.buffers[buffer], layout, has_byte_ldmatrix);
         self.emit_one(Op::SharedLoad { buffer, stage: None, atom, per_k_step: false, prefetch_next: false }, ty, loc)
     }
 }
 
-/// The tile's shape with `bit` as a dimension of extent 2, the shape of a half, and the index of the new dimension.
+/// The shapes for the conversion of a tile in halves, which `bit` of the linear element index selects. Returns the tile's shape
+/// with `bit` as a dimension of extent 2, the shape of a half, and the index of the new dimension.
 fn halved_shapes(shape: &Shape, bit: u32) -> (Shape, Shape, usize) {
     let strides = Strides::for_shape(shape);
     let split_dim = (0..shape.len()).find(|dim| strides.mask(*dim) >> bit & 1 == 1).expect("the bit is one of the tile's");
@@ -184,7 +191,7 @@ fn halved_shapes(shape: &Shape, bit: u32) -> (Shape, Shape, usize) {
     (with_extent(2), with_extent(1), split_dim + 1)
 }
 
-/// Whether in both layouts exactly one basis contains this bit of the linear element index.
+/// Whether, in each of the two layouts, exactly one basis contains `bit`, a mask with one bit of the linear element index.
 fn is_in_one_basis(bit: u32, from: &Layout, to: &Layout) -> bool {
     [from, to].into_iter().all(|layout| {
         let all = layout.register.iter().chain(&layout.lane).chain(&layout.warp);

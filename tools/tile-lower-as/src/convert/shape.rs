@@ -1,5 +1,5 @@
-//! Converts concatenation, reinterpretation and slices. If layouts and constant indices allow it, the new ops only select
-//! registers; otherwise the tile passes through shared memory.
+//! Converts `cat`, `reinterpret`, `extract` and `insert`. If layouts and constant indices allow it, the new op only selects
+//! registers. Otherwise, the tile passes through shared memory.
 
 use super::Converter;
 use super::relayout::ReadBackAtoms;
@@ -15,11 +15,11 @@ use numerics::arith::{Binary, Overflow};
 use tileas::layout::Strides;
 use tileas::{Layout, Op, Type};
 
-/// The element type of the linear indices that slices use.
+/// The element type of the linear indices with which slices are read from and written to shared memory.
 const I32: Elem = Elem::Scalar(Scalar::I32);
 
 impl Converter<'_> {
-    /// Converts `extract`, `insert`, `cat` and `reinterpret`. A slice at an unknown index goes through a buffer in shared memory.
+    /// Converts `extract`, `insert`, `cat` and `reinterpret`. A slice at an index that is no constant passes through shared memory.
     pub(super) fn shape_op(&mut self, op: OpId, core: &Core) -> Result<()> {
         let node = &self.from.body.ops[op];
         let (result, loc) = (node.results[0], node.loc);
@@ -71,12 +71,13 @@ impl Converter<'_> {
         Ok(())
     }
 
-    /// As `non_tile`, for several values.
+    /// [`Converter::non_tile`] for several values.
     fn non_tiles(&mut self, values: &[Value]) -> Result<Vec<Value>> {
         values.iter().map(|value| self.non_tile(*value)).collect()
     }
 
-    /// The layout that a slice needs so that its insertion at constant indices only selects registers. `None` if there is none.
+    /// The layout that a slice needs so that its insertion at constant indices into a tile in `assigned_layout` only selects
+    /// registers. `None` if the indices are not constant or no layout has this property.
     fn inserted_slice_layout(&self, slice: Value, indices: &[Value], assigned_layout: &Layout, whole: &Shape) -> Option<Layout> {
         let part = self.elem_shape(slice).1;
         slices::has_constant_indices(self.from, indices, whole, &part)
@@ -84,7 +85,7 @@ impl Converter<'_> {
             .flatten()
     }
 
-    /// Stores a tile to a new buffer.
+    /// Emits the store of a tile to a new row-major buffer in shared memory. Returns the buffer.
     fn store_in_buffer(&mut self, value: Value, loc: Loc) -> Result<tileas::Buffer> {
         let (elem, shape) = self.elem_shape(value);
         let layout = self.assigned_layouts.or_default(self.from, value);
@@ -94,8 +95,8 @@ impl Converter<'_> {
         Ok(buffer)
     }
 
-    /// A tile with, for each element of a slice, the linear index of this element in the full tile. `indices` count slices, not
-    /// elements.
+    /// Emits an index tile with the shape `slice` and layout `layout`. Each element is the linear index that an element of the
+    /// slice has in the full tile of shape `whole`. `indices` count slices, not elements.
     fn slice_index(&mut self, indices: &[Value], whole: &Shape, slice: &Shape, layout: &Layout, loc: Loc) -> Result<Value> {
         let strides = Strides::for_shape(whole);
         let ty = self.tile_type(I32, slice, layout.clone());
@@ -123,13 +124,15 @@ impl Converter<'_> {
         Ok(linear_index.expect("a tile has dimensions"))
     }
 
+    /// Emits an integer constant of type `ty`.
     fn integer_constant(&mut self, bits: u64, ty: Type, loc: Loc) -> Value {
         self.emit_one(Core::Constant { value: Dense::Splat(bits) }, ty, loc)
     }
+    /// Emits a binary integer op of type `ty`.
     fn integer_op(&mut self, kind: Binary, lhs: Value, rhs: Value, ty: Type, loc: Loc) -> Value {
         self.emit_one(Core::Binary { kind, lhs, rhs }, ty, loc)
     }
-    /// Broadcasts a scalar to a tile.
+    /// Emits the broadcast of a 32-bit scalar to a tile.
     fn splat_scalar(&mut self, scalar: Value, shape: &Shape, layout: &Layout, loc: Loc) -> Value {
         let unit_shape: Shape = shape.iter().map(|_| 1).collect();
         let uniform = Layout::uniform(layout.warp.len());

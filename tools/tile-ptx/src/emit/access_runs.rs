@@ -1,5 +1,5 @@
-//! Code that all memory accesses share: runs of neighbouring elements, memory order, conditions, and the broadcast of a value that
-//! one lane has loaded for all lanes that hold the element.
+//! Emits the instructions that all kinds of memory accesses share: vector loads and stores, accesses with a memory order, and
+//! guarded code. Also the broadcast of a loaded value from one lane to all lanes that hold the same element.
 
 use super::Emitter;
 use crate::ir::{GLOBAL, Val};
@@ -11,8 +11,9 @@ use inkwell::{AddressSpace, IntPredicate};
 use tileas::Layout;
 
 impl<'c> Emitter<'c, '_> {
-    /// Loads as many neighbouring elements as `otherwise` has, if the condition holds; otherwise the result is `otherwise`. The
-    /// result consists of vectors, or of values in memory form. [`Self::loaded_registers`] converts it to registers.
+    /// Loads neighbouring elements, as many as `otherwise` has. If `cond` is false at run time, the result is `otherwise`. Without
+    /// `cond`, the load is unconditional. The result has vectors, or values in memory form; [`Self::loaded_registers`] converts it
+    /// to registers.
     pub(super) fn load_where(
         &self,
         cond: Option<IntValue<'c>>,
@@ -227,7 +228,7 @@ pub(super) fn space_suffix(ptr: PointerValue<'_>) -> &'static str {
     if ptr.get_type().get_address_space() == AddressSpace::from(GLOBAL) { ".global" } else { "" }
 }
 
-/// The inline-assembly constraint of an integer register of this width.
+/// The inline-assembly constraint of an integer register of this width. Widths below 32 bits use 16-bit registers (`h`).
 fn register_letter(bits: u32) -> &'static str {
     match bits {
         64 => "l",

@@ -109,22 +109,22 @@ impl<'c> Emitter<'c, '_> {
         if round_up { ir.add(quotient, step) } else { ir.sub(quotient, step) }
     }
 
-    /// Emits a shift: to the left, or to the right if `right` is given. A shift by the bit width or more gives 0, except that a
-    /// signed right shift fills all bits with the sign.
-    fn shift_int(&self, x: IntValue<'c>, count: IntValue<'c>, right: Option<Signedness>) -> IntValue<'c> {
+    /// Emits a shift to the left if `right_shift` is `None`, or a right shift of this signedness. A shift by the bit width or more
+    /// gives 0, except that a signed right shift fills all bits with the sign.
+    fn shift_int(&self, x: IntValue<'c>, count: IntValue<'c>, right_shift: Option<Signedness>) -> IntValue<'c> {
         let ir = self.ir;
         let ty = x.get_type();
         let bit_width = u64::from(ty.get_bit_width());
         let max_count = ty.const_int(bit_width - 1, false);
         let is_too_large = ir.icmp(IntPredicate::UGT, count, max_count);
         let clamped_count = ir.select(is_too_large, max_count.into(), count.into()).into_int_value();
-        if right == Some(Signedness::Signed) {
+        if right_shift == Some(Signedness::Signed) {
             return ir.shr(x, clamped_count, true);
         }
         // The back end fuses the shift and the select into one instruction with a 32-bit count, which would lose the upper bits of
         // a 64-bit count.
         let count = if bit_width > 32 { clamped_count } else { count };
-        let shifted = if right.is_some() { ir.shr(x, count, false) } else { ir.shl(x, count) };
+        let shifted = if right_shift.is_some() { ir.shr(x, count, false) } else { ir.shl(x, count) };
         ir.select(is_too_large, ty.const_zero().into(), shifted.into()).into_int_value()
     }
 
@@ -250,7 +250,7 @@ impl<'c> Emitter<'c, '_> {
         compared.expect("comparisons exist for every type");
     }
 
-    /// Emits a selection, register by register.
+    /// Emits an element-wise `select`, register by register.
     pub(super) fn emit_select(&mut self, cond: Value, yes: Value, no: Value, result: Value) {
         let selected =
             self.map_registers([cond, yes, no], result, |e, [cond, yes, no]| Ok(e.ir.select(cond.into_int_value(), yes, no)));

@@ -14,7 +14,8 @@ use numerics::Scalar;
 use target_info::Feature;
 
 impl<'c> Emitter<'c, '_> {
-    /// Emits an atomic read-modify-write or compare-and-swap of each element. One thread executes it for each element.
+    /// Emits an atomic read-modify-write or compare-and-swap for each element of a tile. If several threads hold an element, only
+    /// its representative thread executes the instruction.
     pub(super) fn emit_atomic(&mut self, op: OpId, program: &tileas::Op, results: &[Value]) -> Result<()> {
         let (ptr, values, mask, order, mode) = match program {
             tileas::Op::AtomicRmw { ptr, value, mask, order, mode, .. } => (*ptr, vec![*value], *mask, *order, Some(*mode)),

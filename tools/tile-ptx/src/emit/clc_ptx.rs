@@ -42,7 +42,7 @@ struct Reader {
 const FULL_TO_EMPTY_BYTES: u32 = RESPONSE_STAGES * PipelineInfo::BARRIER_BYTES;
 
 impl<'c> Emitter<'c, '_> {
-    /// Sets `result` to the index of the current tile block along an axis. `iteration` identifies the loop.
+    /// Sets `result` to the index of the current tile block along an axis. `iteration` is the counter of the enclosing CLC loop.
     pub(super) fn clc_block_id(&mut self, iteration: Value, axis: u32, result: Value) {
         let tile_block = self
             .clc_tile_block
@@ -162,7 +162,12 @@ impl<'c> Emitter<'c, '_> {
             let is_first_cta = in_cluster.then(|| ir.icmp(IntPredicate::EQ, e.cluster_rank(), ir.const32(0)));
             e.emit_guarded(is_first_cta, &[], |e| {
                 let free_parity = ir.xor(e.phase_of(iteration), ir.const32(1));
-                e.wait_at(barriers, FULL_TO_EMPTY_BYTES, free_parity, if in_cluster { ".acquire.cluster" } else { "" });
+                e.wait_for_mbarrier_parity(
+                    barriers,
+                    FULL_TO_EMPTY_BYTES,
+                    free_parity,
+                    if in_cluster { ".acquire.cluster" } else { "" },
+                );
                 Vec::new()
             });
             let expect_bytes = "{ .reg .b64 state; mbarrier.arrive.expect_tx.shared.b64 state, [$0], 16; }";
@@ -183,7 +188,7 @@ impl<'c> Emitter<'c, '_> {
         let ir = self.ir;
         let memory = clc_responses::responses_address(self.function).expect("the function has a CLC loop over tile blocks");
         let (response, barriers) = self.stage_addresses(memory, self.stage_of(iteration));
-        self.wait_at(barriers, 0, self.phase_of(iteration), "");
+        self.wait_for_mbarrier_parity(barriers, 0, self.phase_of(iteration), "");
         let i32_type = ir.context.i32_type().into();
         let result_types = [ir.context.bool_type().into(), i32_type, i32_type, i32_type];
         let text = "{ .reg .b128 response; .reg .b64 low, high; ld.shared.v2.b64 {low, high}, [$4]; mov.b128 response, {low, high}; \
@@ -214,11 +219,11 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The index of the stage that an iteration uses.
+    /// The index of the response stage that an iteration uses.
     fn stage_of(&self, iteration: IntValue<'c>) -> IntValue<'c> {
         self.ir.and(iteration, self.ir.const32(RESPONSE_STAGES - 1))
     }
-    /// The parity of the number of earlier uses of the iteration's stage.
+    /// The mbarrier phase parity of an iteration: the parity of the number of earlier iterations that used the same response stage.
     fn phase_of(&self, iteration: IntValue<'c>) -> IntValue<'c> {
         let ir = self.ir;
         ir.and(ir.shr(iteration, ir.const32(RESPONSE_STAGES.ilog2()), false), ir.const32(1))
@@ -233,7 +238,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The offset of a stage's barrier from the start of the CLC responses, in bytes.
+/// The offset of the full or empty barrier of a response stage from the start of the CLC responses, in bytes.
 fn barrier_offset(stage: u32, side: Side) -> u32 {
     let side_offset = if side == Side::Full { 0 } else { FULL_TO_EMPTY_BYTES };
     RESPONSE_STAGES * CLC_RESPONSE_BYTES + side_offset + stage * PipelineInfo::BARRIER_BYTES

@@ -1,5 +1,5 @@
-//! Structured control flow as basic blocks. Invariant (uniform control flow): a condition has the same value in all threads of the
-//! CTA or warp role, so warps do not diverge.
+//! Emits structured control flow as basic blocks. Invariant (uniform control flow): the condition of a branch has the same value in
+//! all threads of the CTA or warp role, so warps do not diverge.
 
 use super::fragment_prefetch::{NextIterationTest, PrefetchedIterations};
 use super::{Emitter, Lowered};
@@ -38,7 +38,8 @@ pub(super) enum FrameKind<'c> {
     },
 }
 
-/// If at least this number of registers is set to constants, a separate block for these instructions is profitable.
+/// If a control-flow edge sets at least this number of registers to constants, the emitter creates a separate block for this edge.
+/// Reason: otherwise, LLVM sets the registers before the branch, on both paths.
 const MANY_REGISTERS: usize = 8;
 
 /// A basic block and its phis.
@@ -54,7 +55,7 @@ pub(super) struct PhiBlock<'c> {
 #[derive(Clone)]
 struct ValuePhis<'c> {
     phis: Vec<PhiValue<'c>>,
-    /// The element type if the phis are words.
+    /// The element type if each phi is a 32-bit word of narrow elements; `None` if each phi is a register.
     packed_elem: Option<Elem>,
 }
 
@@ -71,7 +72,7 @@ fn is_constant(register: Val) -> bool {
 }
 
 impl<'c> PhiBlock<'c> {
-    /// Adds values to the phis, for the edge from the current block to this block.
+    /// Adds the registers of each value to its phis, as the incoming values of the edge from the current block to this block.
     pub(super) fn add_incoming(&self, ir: &Ir<'c>, values: &[Vec<Val<'c>>]) {
         for (value_phis, registers) in self.value_phis.iter().zip(values) {
             let words = value_phis.packed_elem.map(|_| ir.pack_words(registers));
@@ -134,7 +135,7 @@ impl<'c> Emitter<'c, '_> {
         PhiBlock { block, value_phis }
     }
 
-    /// Creates the phis of a value at the current block. Narrow elements share 32-bit words.
+    /// Creates the phis of a value in the current block. A phi of narrow elements is a 32-bit word with several elements.
     fn value_phis(&self, value: Value) -> ValuePhis<'c> {
         if self.ty(value).elem().is_none() {
             // Tokens do not exist at run time.
@@ -183,10 +184,10 @@ impl<'c> Emitter<'c, '_> {
     /// Emits an `if`: a conditional branch and a join block with the results.
     fn emit_if(&mut self, cond: Value, then: Region, otherwise: Region, results: &[Value]) -> Result<()> {
         let join = self.block_with_phis(results, "join");
-        let (yes, no) = (self.ir.append_block(self.kernel, "then"), self.ir.append_block(self.kernel, "else"));
+        let (then_block, else_block) = (self.ir.append_block(self.kernel, "then"), self.ir.append_block(self.kernel, "else"));
         let cond = self.scalar_value(cond).into_int_value();
-        self.ir.conditional_branch(cond, yes, no);
-        for (start, region) in [(yes, then), (no, otherwise)] {
+        self.ir.conditional_branch(cond, then_block, else_block);
+        for (start, region) in [(then_block, then), (else_block, otherwise)] {
             self.ir.builder.position_at_end(start);
             self.frames.push(ControlFrame { kind: FrameKind::If, join: join.clone() });
             let block = self.function.body.block_of(region);
@@ -227,16 +228,16 @@ impl<'c> Emitter<'c, '_> {
         let args = self.function.body.blocks[body_block].args.clone();
         let (mut start, join) = (self.block_with_phis(&args, "body"), self.block_with_phis(results, "join"));
         let mut next = self.block_with_phis(&args[1..], "next");
-        let less = match unsigned {
+        let less_predicate = match unsigned {
             true => IntPredicate::ULT,
             false => IntPredicate::SLT,
         };
-        let has_iterations = ir.icmp(less, lower, upper);
-        let mut iterations = self.prefetched_iterations(body_block, NextIterationTest { step, upper, less });
+        let has_iterations = ir.icmp(less_predicate, lower, upper);
+        let mut iterations = self.prefetched_iterations(body_block, NextIterationTest { step, upper, less: less_predicate });
         let entry_block = if iterations.is_some() { ir.append_block(self.kernel, "first") } else { start.block };
         let init = self.registers(init);
-        let mut awaited_indices = self.results_awaited_by_next_op(results);
-        let entry_values = self.with_poison_for_unread(init.clone(), body, bounds[0], &awaited_indices);
+        let mut awaited_result_indices = self.results_awaited_by_next_op(results);
+        let entry_values = self.with_poison_for_unread_accumulators(init.clone(), body, bounds[0], &awaited_result_indices);
         let first_values = [vec![vec![lower.into()]], entry_values.clone()].concat();
         if iterations.is_none() {
             start.add_incoming(ir, &first_values);
@@ -247,7 +248,7 @@ impl<'c> Emitter<'c, '_> {
         let needs_no_block = entry_values == init && constant_count < MANY_REGISTERS;
         let zero_trip = if needs_no_block { join.block } else { ir.append_block(self.kernel, "none") };
         if needs_no_block {
-            awaited_indices.clear();
+            awaited_result_indices.clear();
             join.add_incoming(ir, &init);
         }
         ir.conditional_branch(has_iterations, entry_block, zero_trip);
@@ -255,7 +256,7 @@ impl<'c> Emitter<'c, '_> {
             // Only the zero-trip path sets the initial values. The other path must not write these registers while MMAs are in
             // flight.
             ir.builder.position_at_end(zero_trip);
-            ir.asm(None, if awaited_indices.is_empty() { "" } else { "wgmma.wait_group.sync.aligned 0;" }, "", &[], true);
+            ir.asm(None, if awaited_result_indices.is_empty() { "" } else { "wgmma.wait_group.sync.aligned 0;" }, "", &[], true);
             join.add_incoming(ir, &init);
             ir.jump(join.block);
         }
@@ -273,8 +274,8 @@ impl<'c> Emitter<'c, '_> {
         let counter = ir.add(start.counter(), step);
         let mut carried_values = next.values(ir);
         start.add_incoming(ir, &[vec![vec![counter.into()]], carried_values.clone()].concat());
-        let has_next = ir.icmp(less, counter, upper);
-        if awaited_indices.is_empty() {
+        let has_next = ir.icmp(less_predicate, counter, upper);
+        if awaited_result_indices.is_empty() {
             join.add_incoming(ir, &carried_values);
             ir.conditional_branch(has_next, start.block, join.block);
         } else {
@@ -282,9 +283,9 @@ impl<'c> Emitter<'c, '_> {
             ir.conditional_branch(has_next, start.block, done_block);
             ir.builder.position_at_end(done_block);
             let accumulators =
-                self.wait_for_accumulators(0, awaited_indices.iter().map(|index| carried_values[*index].clone()).collect());
-            awaited_indices.iter().zip(accumulators).for_each(|(index, sum)| carried_values[*index] = sum);
-            self.awaited_accumulators.extend(awaited_indices.iter().map(|index| results[*index]));
+                self.wait_for_accumulators(0, awaited_result_indices.iter().map(|index| carried_values[*index].clone()).collect());
+            awaited_result_indices.iter().zip(accumulators).for_each(|(index, sum)| carried_values[*index] = sum);
+            self.awaited_accumulators.extend(awaited_result_indices.iter().map(|index| results[*index]));
             join.add_incoming(ir, &carried_values);
             ir.jump(join.block);
         }
@@ -327,12 +328,12 @@ impl<'c> Emitter<'c, '_> {
     /// Returns the initial values of a loop, with `poison` for accumulators that the first iteration ignores (`scale-d = 0`). An
     /// accumulator qualifies only if the program waits for its MMA inside the iteration or directly after the loop. Reason: ptxas
     /// serialises `wgmma` if another instruction writes the registers of an accumulator in flight.
-    fn with_poison_for_unread(
+    fn with_poison_for_unread_accumulators(
         &self,
         mut init: Vec<Vec<Val<'c>>>,
         region: Region,
         lower: Value,
-        awaited_indices: &[usize],
+        awaited_result_indices: &[usize],
     ) -> Vec<Vec<Val<'c>>> {
         let body = &self.function.body;
         let [counter, carried @ ..] = &body.blocks[body.block_of(region)].args[..] else { return init };
@@ -352,7 +353,7 @@ impl<'c> Emitter<'c, '_> {
         };
         let ignores_initial_value = |op: OpId, index: usize| match &body.ops[op].kind {
             Op::Core(tileas::Op::Mma { acc: MmaOperand::Registers(acc), zero_init: Some(zero_init), in_flight, .. }) => {
-                let has_wait = !in_flight || awaited_indices.contains(&index) || is_awaited(op);
+                let has_wait = !in_flight || awaited_result_indices.contains(&index) || is_awaited(op);
                 *acc == carried[index] && is_first_iteration(*zero_init) && has_wait
             }
             _ => false,

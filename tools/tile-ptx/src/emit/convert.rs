@@ -1,4 +1,4 @@
-//! Conversions between element types. They convert two registers at a time if the target has a packed instruction.
+//! Emits conversions between element types. One packed instruction converts two registers if the target has such an instruction.
 //!
 //! Values of float formats that LLVM lacks are integers in LLVM IR. A conversion from such a format starts with an exact conversion
 //! to f16 (f32 for `f8e8m0fnu` and `f8e5m3fnu`). A conversion to such a format starts from f32. [`super::small_float`] has the
@@ -47,7 +47,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Converts one register, or two neighbouring registers.
+    /// Emits the conversion of the one or two registers in `pair`. Two registers are neighbours, so that packed instructions apply.
     fn convert_pair(&self, kind: Convert, from: Scalar, to: Scalar, pair: &[Val<'c>]) -> Result<Vec<Val<'c>>> {
         let each = |f: &dyn Fn(Val<'c>) -> Result<Val<'c>>| pair.iter().map(|x| f(*x)).collect::<Result<Vec<Val<'c>>>>();
         match kind {
@@ -55,8 +55,8 @@ impl<'c> Emitter<'c, '_> {
             Convert::TruncI { .. } => each(&|x| Ok(self.resize(x, to, Signedness::Unsigned).into())),
             Convert::Bitcast => each(&|x| Ok(self.ir.bitcast(x, self.ir.scalar_type(to)))),
             Convert::FToF { rounding } => {
-                let (middle, values) = self.widen_exactly(from, pair);
-                self.round_floats(middle, to, rounding, &values)
+                let (exact_type, values) = self.widen_exactly(from, pair);
+                self.round_floats(exact_type, to, rounding, &values)
             }
             Convert::IToF { signedness, rounding } if matches!(to, Scalar::F32 | Scalar::F64) => {
                 each(&|x| Ok(self.int_to_float(x.into_int_value(), from, to, signedness, rounding).into()))
@@ -76,8 +76,8 @@ impl<'c> Emitter<'c, '_> {
             }
             Convert::FToI { .. } if to == Scalar::I1 => each(&|x| Ok(self.float_to_bool(x, from).into())),
             Convert::FToI { signedness, saturating } => {
-                let (middle, values) = self.widen_exactly(from, pair);
-                values.iter().map(|x| Ok(self.float_to_int(*x, middle, to, signedness, saturating).into())).collect()
+                let (exact_type, values) = self.widen_exactly(from, pair);
+                values.iter().map(|x| Ok(self.float_to_int(*x, exact_type, to, signedness, saturating).into())).collect()
             }
         }
     }
@@ -138,8 +138,8 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Returns the 32-bit word of which two bf16 values are the halves, if there is one. Returns `None` for targets with packed f32
-    /// arithmetic, because the code of [`Self::widen_bf16_pair`] needs more registers there.
+    /// Returns the 32-bit word whose halves are the two bf16 values. `None` if the values are no halves of one word, or if the
+    /// target has packed f32 arithmetic. Reason: on such a target, the code of [`Self::widen_bf16_pair`] needs more registers.
     fn word_of_bf16_pair(&self, pair: &[Val<'c>]) -> Option<IntValue<'c>> {
         self.ir.word_of(pair).filter(|_| !self.target.has(Feature::PackedF32))
     }
@@ -216,13 +216,13 @@ impl<'c> Emitter<'c, '_> {
     fn round_bits(&self, x: FloatValue<'c>, dropped_bits: u32, rounding: Rounding) -> IntValue<'c> {
         let ir = self.ir;
         let bits = ir.bitcast(x, ir.i32()).into_int_value();
-        let below_mask = ir.const32((1 << dropped_bits) - 1);
+        let dropped_bits_mask = ir.const32((1 << dropped_bits) - 1);
         let is_negative = || ir.icmp(IntPredicate::SLT, bits, ir.const32(0));
-        let only_if = |cond: IntValue<'c>| ir.select(cond, below_mask.into(), ir.const32(0).into()).into_int_value();
+        let mask_if = |cond: IntValue<'c>| ir.select(cond, dropped_bits_mask.into(), ir.const32(0).into()).into_int_value();
         let step = match rounding {
             Rounding::Zero | Rounding::NearestIntToZero => ir.const32(0),
-            Rounding::NegativeInf => only_if(is_negative()),
-            Rounding::PositiveInf => only_if(ir.not(is_negative())),
+            Rounding::NegativeInf => mask_if(is_negative()),
+            Rounding::PositiveInf => mask_if(ir.not(is_negative())),
             Rounding::NearestAway => ir.const32(1 << (dropped_bits - 1)),
             _ => {
                 let last_kept_bit = ir.and(ir.shr(bits, ir.const32(dropped_bits), false), ir.const32(1));

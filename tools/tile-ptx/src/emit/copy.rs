@@ -1,4 +1,4 @@
-//! Asynchronous copies from global to shared memory: `cp.async`, commit groups, and waits.
+//! Emits asynchronous copies from global to shared memory: `cp.async`, commit groups, and waits.
 
 use super::Emitter;
 use super::view::{Dim, Window};
@@ -41,7 +41,7 @@ impl<'c> Emitter<'c, '_> {
                 let register_coordinate = |t: usize| u64::from(window.strides.coordinate(element, t));
                 let copy_sizes = window.dims.iter().enumerate().filter(|(_, dim)| dim.checked).map(|(t, dim)| {
                     let may_be_split = !whole && contiguous_dim == Some(t);
-                    e.bytes_inside(dim, register_coordinate(t), *bytes, may_be_split.then_some(elem.bytes()))
+                    e.bytes_in_bounds(dim, register_coordinate(t), *bytes, may_be_split.then_some(elem.bytes()))
                 });
                 let text = format!("cp.async.{cache_op}.shared.global [$0+{fixed}], [$1], {bytes}");
                 match copy_sizes.reduce(|a, b| e.smaller_size(a, b, *whole)) {
@@ -92,8 +92,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The shared-memory address to which the copy that starts with register `first` writes: an address per thread, and a constant
-    /// offset in bytes.
+    /// The shared-memory address to which the copy that starts with register `first` writes. The result is an address that depends
+    /// on the thread, and a constant to add to it, in bytes.
     fn copy_destination(
         &self,
         layout: &Layout,
@@ -108,9 +108,10 @@ impl<'c> Emitter<'c, '_> {
         (to, constant_offset * bytes + self.function.attrs.placements[buffer].offset)
     }
 
-    /// The number of bytes of one copy that are inside the bounds of a dimension: all or none. If the bound may split the copy,
-    /// `split_elem_bytes` is the size of an element, and the result is a multiple of this size.
-    fn bytes_inside(&self, dim: &Dim<'c>, register_coordinate: u64, bytes: u32, split_elem_bytes: Option<u32>) -> IntValue<'c> {
+    /// The number of bytes of one copy that are inside the bounds of a dimension. Without `split_elem_bytes`, the result is all
+    /// bytes or 0. If the bound may split the copy, `split_elem_bytes` is the size of an element, and the result is a multiple of
+    /// this size.
+    fn bytes_in_bounds(&self, dim: &Dim<'c>, register_coordinate: u64, bytes: u32, split_elem_bytes: Option<u32>) -> IntValue<'c> {
         let ir = self.ir;
         let index_type = dim.size.get_type();
         let coordinate = ir.add(dim.coordinate, index_type.const_int(register_coordinate, false));
@@ -129,7 +130,7 @@ impl<'c> Emitter<'c, '_> {
         ir.select(is_inside, bytes_to_copy.into(), ir.const32(0).into()).into_int_value()
     }
 
-    /// Returns the smaller of two sizes. If both sizes are 0 or the full size (`whole`), one `and` suffices.
+    /// Returns the smaller of two copy sizes. With `whole`, each size is 0 or the full copy size, so one `and` suffices.
     fn smaller_size(&self, a: IntValue<'c>, b: IntValue<'c>, whole: bool) -> IntValue<'c> {
         if whole {
             return self.ir.and(a, b);
@@ -148,7 +149,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The cache operator of a copy. Only 16-byte copies can bypass the L1 cache (`cg`).
+/// The `cp.async` cache operator of a copy with this size. Only 16-byte copies can bypass the L1 cache (`cg`).
 fn cache_operator(bytes: u32) -> &'static str {
     if bytes == 16 { "cg" } else { "ca" }
 }

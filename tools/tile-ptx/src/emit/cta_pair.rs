@@ -1,6 +1,6 @@
-//! CTA pairs (`cta_group::2`), which execute MMAs together. Each CTA holds a part of the accumulator.
-//! The first thread of the MMA role in the leading CTA issues the MMAs. The mbarriers of the leading CTA receive the arrivals of
-//! both CTAs, and `tcgen05.commit` arrives at the mbarriers of both CTAs.
+//! Emits the parts of the code that are special in CTA pairs (`cta_group::2`): two CTAs that execute each MMA together, each with a
+//! part of the accumulator. The first thread of the MMA role in the leading CTA issues the MMAs. The mbarriers of the leading CTA
+//! receive the arrivals of both CTAs, and `tcgen05.commit` arrives at the mbarriers of both CTAs.
 //! See also: CUTLASS 2SM MMA.
 
 use super::Emitter;
@@ -61,9 +61,10 @@ impl<'c> Emitter<'c, '_> {
         leading_address.expect("the assembly returns a value").into_int_value()
     }
 
-    /// Emits the arrival at a stage's mbarrier, which happens when all MMAs that this thread has issued are complete. For pipelines
-    /// of a CTA pair or with multicast, it arrives at the mbarriers of all CTAs.
-    pub(super) fn commit_to(&self, info: &PipelineInfo, address: IntValue<'c>, offset: u32) {
+    /// Emits a `tcgen05.commit` to the mbarrier at `address + offset`. The arrival happens when all MMAs that this thread has
+    /// issued are complete. For pipelines of a CTA pair or with multicast, the commit arrives at this mbarrier in all CTAs of the
+    /// cluster.
+    pub(super) fn emit_tcgen05_commit(&self, info: &PipelineInfo, address: IntValue<'c>, offset: u32) {
         let to_all = self.function.attrs.is_of_cta_pair(info) || info.multicast.is_some();
         let cta_group = self.cta_group();
         let commit = format!("tcgen05.commit.cta_group::{cta_group}.mbarrier::arrive::one.shared::cluster");

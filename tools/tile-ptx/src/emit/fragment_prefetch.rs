@@ -26,13 +26,14 @@ pub(crate) struct PrefetchedIterations<'c> {
     words: [Vec<Val<'c>>; 2],
     /// For each load, the addresses and words for the next iteration. `None` until this iteration has prefetched them.
     next_words: Option<[Vec<Val<'c>>; 2]>,
-    /// The values that decide whether the next iteration exists.
+    /// The test whether another iteration follows.
     next_iteration_test: NextIterationTest<'c>,
     /// The arguments of the loop's block: the counter, then the loop-carried values.
     args: Vec<Value>,
 }
 
-/// The values that decide whether another iteration follows: `less(counter + step, upper)`.
+/// The operands of the test whether another iteration follows: `less(counter + step, upper)`, where `less` is a signed or unsigned
+/// comparison.
 #[derive(Clone, Copy)]
 pub(super) struct NextIterationTest<'c> {
     pub(super) step: IntValue<'c>,

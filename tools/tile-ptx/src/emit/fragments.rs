@@ -1,4 +1,4 @@
-//! MMA fragments through `ldmatrix` and `stmatrix`.
+//! Loads and stores MMA fragments in shared memory by `ldmatrix` and `stmatrix`.
 //!
 //! A load with `per_k_step` is emitted at the MMA, one K step at a time, instead of at its own position. Reason: only the fragments
 //! of a few K steps then occupy registers at the same time.
@@ -33,7 +33,7 @@ struct MatrixRows<'c> {
     buffer: Buffer,
     /// The shared-memory address of the buffer's current stage.
     stage_address: IntValue<'c>,
-    /// The thread's part of the row offset in the buffer, in elements.
+    /// The part of the row offset in the buffer that depends on the thread and not on the instruction, in elements.
     thread_offset: IntValue<'c>,
     /// The row addresses that have been computed, by the offset bits that an instruction changes (see
     /// [`Emitter::register_offset_parts`]).
@@ -60,7 +60,7 @@ impl<'c> Emitter<'c, '_> {
             self.deferred_loads.insert(result, read);
             return;
         }
-        let words = self.words_of(&mut read, 0, registers / elements_of_word(elem));
+        let words = self.load_missing_words(&mut read, 0, registers / elements_per_32_bit_word(elem));
         let registers = words.into_iter().flat_map(|word| self.ir.unpack_word(word, elem)).collect();
         self.set_registers(result, registers);
     }
@@ -71,7 +71,7 @@ impl<'c> Emitter<'c, '_> {
         MatrixRead { rows, kind, loaded_words: BTreeMap::new() }
     }
 
-    /// Returns the state of a load with `per_k_step`, before any of its instructions.
+    /// Returns the read for a load op with `per_k_step`. No `ldmatrix` of it is emitted yet.
     pub(super) fn read_per_k_step(&mut self, load: OpId) -> MatrixRead<'c> {
         let sched::Op::Core(tileas::Op::SharedLoad { buffer, atom, .. }) = &self.function.body.ops[load].kind else {
             unreachable!("only loads are emitted per K step")
@@ -84,8 +84,8 @@ impl<'c> Emitter<'c, '_> {
         self.new_matrix_read(self.function.body.result(load), *buffer, kind)
     }
 
-    /// Emits some `ldmatrix` instructions before the iteration that uses them. Returns their addresses, then the words that they
-    /// load. The next iteration reuses both.
+    /// Emits these `ldmatrix` instructions in the iteration before the one that uses their words. Returns the row addresses of the
+    /// instructions, then the loaded words. The next iteration uses the addresses and the words.
     pub(super) fn load_early(&self, read: &MatrixRead<'c>, instructions: &[usize]) -> Vec<Val<'c>> {
         let mut words: Vec<Val<'c>> = vec![read.rows.stage_address.into()];
         words.extend(
@@ -113,7 +113,8 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The sets of offset bits that the instructions change, each with the first instruction that changes these bits.
+    /// The different sets of offset bits by which the instructions change the row address. Each set maps to the first instruction
+    /// with this set.
     fn row_changes(&self, read: &MatrixRead<'c>, instructions: &[usize]) -> BTreeMap<u32, usize> {
         let changed_bits_of =
             |instruction: &usize| self.register_offset_parts(&read.rows.address_layout, read.rows.buffer, *instruction).0;
@@ -122,7 +123,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// The indices of the `ldmatrix` instructions that load `count` registers of the tile from `first` on.
     pub(super) fn instructions_of(&self, read: &MatrixRead<'c>, first: usize, count: usize) -> std::ops::RangeInclusive<usize> {
-        let elements_per_instruction = elements_of_word(read.rows.elem) * read.rows.registers_per_instruction;
+        let elements_per_instruction = elements_per_32_bit_word(read.rows.elem) * read.rows.registers_per_instruction;
         first / elements_per_instruction..=(first + count - 1) / elements_per_instruction
     }
 
@@ -167,7 +168,8 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// The row address that this lane has for an instruction, and a constant offset to add, in bytes.
+    /// The shared-memory address of the row that this lane provides to an instruction. The second result is a constant to add to
+    /// this address, in bytes.
     fn matrix_row_address(&self, rows: &MatrixRows<'c>, instruction: usize) -> (IntValue<'c>, u32) {
         let ir = self.ir;
         let (changed_bits, constant_offset) = self.register_offset_parts(&rows.address_layout, rows.buffer, instruction);
@@ -183,14 +185,15 @@ impl<'c> Emitter<'c, '_> {
         let Some(mut read) = self.deferred_loads.remove(&value) else {
             return self.ir.pack_words(&self.registers_of(value)[first..first + count]);
         };
-        let elements_per_word = elements_of_word(read.rows.elem);
-        let words = self.words_of(&mut read, first / elements_per_word, count / elements_per_word);
+        let elements_per_word = elements_per_32_bit_word(read.rows.elem);
+        let words = self.load_missing_words(&mut read, first / elements_per_word, count / elements_per_word);
         self.deferred_loads.insert(value, read);
         words
     }
 
-    /// Returns `count` words of a tile from word `first` on. Emits the instructions that are not emitted yet.
-    fn words_of(&self, read: &mut MatrixRead<'c>, first: usize, count: usize) -> Vec<Val<'c>> {
+    /// Returns `count` words of a tile from word `first` on. Emits the `ldmatrix` instructions of these words that are not emitted
+    /// yet.
+    fn load_missing_words(&self, read: &mut MatrixRead<'c>, first: usize, count: usize) -> Vec<Val<'c>> {
         let words_per_instruction = read.rows.registers_per_instruction;
         let mut words = Vec::with_capacity(count);
         while words.len() < count {
@@ -210,7 +213,7 @@ impl<'c> Emitter<'c, '_> {
         words
     }
 
-    /// Emits one `ldmatrix` instruction. Returns the loaded words.
+    /// Emits one `ldmatrix` instruction. Returns the loaded words in the order of the tile's registers.
     fn load_matrices(&self, read: &MatrixRead<'c>, instruction: usize) -> Vec<Val<'c>> {
         let (ir, rows) = (self.ir, &read.rows);
         let (at, fixed) = self.matrix_row_address(rows, instruction);
@@ -237,8 +240,8 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Regroups the bytes of transposed 8-bit matrices. Each source word has two rows of two columns (a byte pair per row); the
-    /// lowest bit of its number selects the rows. Each result word has four rows of one column.
+    /// Regroups the bytes of transposed 8-bit matrices. Each source word has two rows of two columns, with one byte pair per row.
+    /// The lowest bit of the source word's number selects the rows. Each result word has four rows of one column.
     fn regroup_byte_pairs(&self, words: &[Val<'c>], pair_bit: usize) -> Vec<Val<'c>> {
         /// The `prmt` selectors of the lower and the higher byte of each pair.
         const BYTE_SELECTORS: [u32; 2] = [0x6420, 0x7531];
@@ -252,7 +255,7 @@ impl<'c> Emitter<'c, '_> {
 }
 
 impl MatrixKind {
-    /// The common part of the `ldmatrix` and `stmatrix` names, for `count` registers.
+    /// The part of the PTX name after `ldmatrix.` or `stmatrix.`, for an instruction with `count` registers per lane.
     fn name(self, count: usize) -> String {
         match self {
             MatrixKind::Halfwords { trans } => {
@@ -270,6 +273,6 @@ fn split_word_number(number: usize, pair_bit: usize) -> [usize; 2] {
 }
 
 /// Returns the number of elements of a 32-bit word.
-fn elements_of_word(elem: Elem) -> usize {
+fn elements_per_32_bit_word(elem: Elem) -> usize {
     (4 / elem.bytes()) as usize
 }

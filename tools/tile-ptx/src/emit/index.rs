@@ -18,8 +18,8 @@ impl<'c> Emitter<'c, '_> {
         self.xor_of_bases(self.thread_index, &bases)
     }
 
-    /// The XOR of the bases of all bits that are set in `number`. Input bits that move by the same distance share a mask and a
-    /// shift.
+    /// The XOR of the bases of all bits that are set in `number`. Bits of `number` that move by the same distance to their
+    /// positions in the result share a mask and a shift.
     pub(super) fn xor_of_bases(&self, number: IntValue<'c>, bases: &[u32]) -> IntValue<'c> {
         let ir = self.ir;
         let all_bits = ((1u64 << bases.len()) - 1) as u32;
@@ -55,8 +55,8 @@ impl<'c> Emitter<'c, '_> {
         Some(self.ir.icmp(inkwell::IntPredicate::EQ, set_replica_bits, self.ir.const32(0)))
     }
 
-    /// The thread's part of each coordinate of an element. The register's part has no bit in common with it, so callers may add the
-    /// parts.
+    /// For each dimension, the part of an element's coordinate that the thread determines. The part that the register determines
+    /// has no bit in common with the thread's part, so callers may add the two parts.
     pub(super) fn thread_coordinates(&self, layout: &Layout, shape: &[u32]) -> Vec<IntValue<'c>> {
         let strides = Strides::for_shape(shape);
         (0..shape.len()).map(|dim| self.thread_part(layout, |basis| strides.coordinate(basis, dim))).collect()

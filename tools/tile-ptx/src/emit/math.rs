@@ -1,4 +1,5 @@
-//! Roots, exponentials and trigonometry: PTX approximations if they are accurate enough, otherwise calls of libdevice functions.
+//! Emits roots, exponentials and trigonometric functions: as PTX approximations if these are accurate enough, otherwise as calls of
+//! libdevice functions.
 
 use super::Emitter;
 use super::arith::rounding_suffix;
@@ -76,7 +77,8 @@ impl<'c> Emitter<'c, '_> {
         ir.call(function, args).expect("mathematical functions have a value")
     }
 
-    /// Computes a power with an integer exponent by repeated squaring. For a negative exponent, it inverts the result at the end.
+    /// Emits a loop that computes a power with an integer exponent by repeated squaring. For a negative exponent, the emitted code
+    /// inverts the result after the loop.
     fn integer_power(&self, x: FloatValue<'c>, exponent: IntValue<'c>) -> Val<'c> {
         let ir = self.ir;
         let exponent = if exponent.get_type().get_bit_width() < 32 { ir.resize(exponent, ir.i32(), true) } else { exponent };

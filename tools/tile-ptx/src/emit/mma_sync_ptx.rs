@@ -1,4 +1,5 @@
-//! MMAs on register fragments (`mma.sync`), and loops of multiply-adds on operands in shared memory.
+//! Emits MMAs on register fragments as `mma.sync`. Emits MMAs without an MMA instruction as loops of multiply-adds on operands in
+//! shared memory.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -40,23 +41,23 @@ fn type_name(scalar: Scalar, is_signed: bool) -> Option<&'static str> {
 /// The vector loads with which a thread reads one shared-memory operand in a multiply-add loop.
 struct OperandLoads<'c> {
     buffer: Buffer,
-    /// The thread's part of the operand's offset for the current loop counter, in elements.
+    /// The part of the element offset in `buffer` that depends on the thread and on the loop counter, in elements.
     thread_offset: IntValue<'c>,
-    /// For each bit of the K coordinate, the change of the offset in elements.
+    /// For each bit of the K coordinate, the offset bits in `buffer` that change with this bit, in elements.
     k_offsets: Vec<u32>,
     /// Number of elements per vector.
     vector_width: u32,
-    /// The vectors that are already loaded, by the offset of their first element from the thread's part.
+    /// The vectors whose loads are already emitted, by the offset of their first element relative to `thread_offset`.
     loaded_vectors: BTreeMap<u32, Vec<Val<'c>>>,
 }
 
 impl<'c> OperandLoads<'c> {
-    /// Maximum size of a vector in bytes.
+    /// Maximum size of a vector in bytes: the size of the widest load (`ld.shared.v4.b32`).
     const MAX_VECTOR_BYTES: u32 = 16;
 
-    /// `first_elements` maps each register, lane and warp to the element that a thread reads at K = 0. `k_elements` has the element
-    /// number of each bit of the K coordinate. An iteration has `k_per_iteration` K steps, which the lowest bits of K count. The
-    /// loop counter covers the higher bits.
+    /// Chooses the widest valid vectors for the loads from `buffer`. `first_elements` maps each register, lane and warp to the
+    /// element that a thread reads at K = 0. `k_elements` has the element number of each bit of the K coordinate. An iteration has
+    /// `k_per_iteration` K steps, which the lowest bits of K count. The loop counter provides the higher bits.
     fn new(e: &Emitter<'c, '_>, buffer: Buffer, first_elements: &Layout, k_elements: &[u32], k_per_iteration: u32) -> Self {
         let offset_of = |element: &u32| e.offset_in(buffer, *element);
         let k_offsets: Vec<u32> = k_elements.iter().map(offset_of).collect();
@@ -80,8 +81,8 @@ impl<'c> OperandLoads<'c> {
         OperandLoads { buffer, thread_offset, k_offsets, vector_width, loaded_vectors: BTreeMap::new() }
     }
 
-    /// Moves the loads to the iteration in which K starts at `counter`.
-    fn step_to(&mut self, e: &Emitter<'c, '_>, counter: IntValue<'c>) {
+    /// Adds the loop counter to `thread_offset`, so that later loads read from K = `counter` on.
+    fn add_loop_counter(&mut self, e: &Emitter<'c, '_>, counter: IntValue<'c>) {
         self.thread_offset = e.ir.xor(self.thread_offset, e.xor_of_bases(counter, &self.k_offsets));
     }
 
@@ -99,8 +100,8 @@ impl<'c> OperandLoads<'c> {
     }
 }
 
-/// The position of an `mma.sync` atom in a K step: its first accumulator register, the coordinates of the element in this register,
-/// and the first registers of its fragments of A and B.
+/// The position of an `mma.sync` atom in a K step: its first accumulator register, the coordinates of the accumulator element in
+/// this register, and the first registers of its fragments of A and B.
 pub(super) struct AtomPlace {
     first_accumulator: usize,
     batch: u32,
@@ -109,16 +110,17 @@ pub(super) struct AtomPlace {
     pub(super) fragment_starts: [usize; 2],
 }
 
-/// Maximum number of accumulator registers of a thread in one multiply-add loop that executes several MMAs.
+/// Maximum number of accumulator registers per thread for several MMAs in one multiply-add loop: about half of the 255 registers
+/// that a thread can have.
 const MAX_ACCUMULATORS: usize = 128;
 
-/// One MMA of a multiply-add loop.
+/// One MMA of a multiply-add loop, which may execute several MMAs.
 struct LoopMma {
     /// For A and B, the index in the loop's list of operand loads.
     load_indices: [usize; 2],
     /// For each accumulator register, the element numbers in A and B at K = 0.
     operand_elements: Vec<[u32; 2]>,
-    /// For A and B, the position of the lowest bit of K in element numbers.
+    /// For A and B, the position of the lowest bit of the K coordinate in an element number of the operand.
     k_shifts: [u32; 2],
     operand_elems: [Elem; 2],
     acc: Value,
@@ -167,7 +169,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// Returns the PTX name of a block-scaled `mma.sync` instruction.
     fn scaled_instruction_name(&self, atom: &SyncAtom, operands: [Value; 2], scale: Value) -> String {
-        // Bytes hold pairs of 4-bit floats.
+        // An operand with i8 elements has two 4-bit floats in each byte.
         let is_packed = self.elem(operands[0]).carrier() == Scalar::I8;
         let name = |value: Value| element_type_name(if is_packed { Scalar::F4E2M1FN } else { self.elem(value).carrier() }, true);
         let kind = match atom.scales {
@@ -272,7 +274,7 @@ impl<'c> Emitter<'c, '_> {
         [f16_fragment(first), f16_fragment(second)]
     }
 
-    /// For A and B, returns one word per lane with the scales of the atom at these coordinates.
+    /// For A and B, returns one 32-bit word per lane with the scales of the atom at these coordinates. Each scale has 8 bits.
     fn atom_scales(&self, atom: &SyncAtom, [lhs_scale, rhs_scale]: [Value; 2], [batch, m, n, k]: [u32; 4]) -> [Val<'c>; 2] {
         let scale_block = k / (atom.k / atom.scales);
         [(lhs_scale, [m, scale_block]), (rhs_scale, [scale_block, n])].map(|(value, [row, col])| {
@@ -286,7 +288,8 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
-    /// Emits one `mma.sync` instruction. Returns the accumulator registers.
+    /// Emits one `mma.sync` instruction with the fragments `a` and `b` and the accumulator registers `c`. Returns the new
+    /// accumulator registers.
     fn emit_sync_atom(
         &self,
         atom: &SyncAtom,
@@ -341,7 +344,8 @@ impl<'c> Emitter<'c, '_> {
         results.into_iter().flat_map(|word| self.ir.unpack(self.ir.bitcast(word, pair), 2)).collect()
     }
 
-    /// The inline-assembly constraint of a word of a fragment or an accumulator.
+    /// The letter of the inline-assembly constraint for a register of a fragment, accumulator or scale: `d` (f64), `f` (f32) or
+    /// `r`.
     fn register_letter(&self, word: Val<'c>) -> &'static str {
         match word {
             Val::FloatValue(value) if value.get_type() == self.ir.context.f64_type() => "d",
@@ -350,9 +354,9 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Returns how many consecutive multiply-add MMAs, from the first op on, can share one loop along K. Each further MMA must have
-    /// an operand in common with an earlier one, whose loads they then share. No MMA of the loop may accumulate into the result of
-    /// another MMA of the loop. The result is at least 1, also if the first op is no such MMA.
+    /// Returns how many consecutive multiply-add MMAs, from the first op on, can share one loop along K. Each further MMA must read
+    /// an operand buffer that an earlier MMA of the loop reads, so that both share its loads. No MMA of the loop may accumulate
+    /// into the result of another MMA of the loop. The result is 1 if the first op is no multiply-add MMA.
     pub(super) fn batched_mma_count(&self, ops: &[OpId]) -> usize {
         let mma_of = |op: &OpId| match &self.function.body.ops[*op].kind {
             sched::Op::Core(tileas::Op::Mma { lhs, rhs, acc, atom: MmaAtom::MultiplyAdd(atom), .. }) => {
@@ -434,7 +438,7 @@ impl<'c> Emitter<'c, '_> {
             }
         }
         let k = counter.as_basic_value().into_int_value();
-        operand_loads.iter_mut().for_each(|(_, operand)| operand.step_to(self, k));
+        operand_loads.iter_mut().for_each(|(_, operand)| operand.add_loop_counter(self, k));
         let mut next_accumulators: Vec<Val<'c>> = accumulators.iter().map(|sum| sum.as_basic_value()).collect();
         for step in 0..k_per_iteration {
             let mut remaining_accumulators = &mut next_accumulators[..];
@@ -503,7 +507,7 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// Emits one K step of an MMA of the loop.
+    /// Emits the loads and multiply-adds of one MMA of the loop, at the K step `step` of the iteration.
     fn multiply_add_step(
         &self,
         loop_mma: &LoopMma,

@@ -62,7 +62,7 @@ use warp_roles_ptx::Side;
 pub(crate) enum Lowered<'c> {
     /// One LLVM value per register; a scalar has one.
     Registers(Vec<Val<'c>>),
-    /// A memref, or a view of a memref. The tile of a view is in its type.
+    /// The memory of a memref or a view. The view's tile shape is not stored here, because the view's type has it.
     Memory(StridedMemory<'c>),
     /// A token. The order of instructions already expresses the order of tokens.
     Token,
@@ -113,7 +113,8 @@ pub(crate) struct Emitter<'c, 'a> {
     clc_tile_block: Option<clc_ptx::ClcTileBlock<'c>>,
     /// The base address of the TMEM allocation.
     tmem_base: Option<IntValue<'c>>,
-    /// Whether the current warp role accesses TMEM, so that its barriers need a `tcgen05.fence`. Without warp roles it is true.
+    /// Whether the current warp role accesses TMEM, so that its barriers need a `tcgen05.fence`. Always true in a kernel without
+    /// warp roles.
     role_accesses_tmem: bool,
     /// Whether only the leading CTA of a pair executes the current code.
     in_leading_cta: bool,
@@ -211,8 +212,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
                 ops = rest;
                 continue;
             }
-            let done = if batch.len() > 1 { self.emit_batched_mmas(batch) } else { self.emit_op(op) };
-            done.map_err(|error| error.at_loc(&self.envelope.debug, self.function.body.ops[op].loc))?;
+            let emitted = if batch.len() > 1 { self.emit_batched_mmas(batch) } else { self.emit_op(op) };
+            emitted.map_err(|error| error.at_loc(&self.envelope.debug, self.function.body.ops[op].loc))?;
             ops = rest;
         }
         Ok(())
@@ -425,15 +426,16 @@ impl<'c, 'a> Emitter<'c, 'a> {
         Diagnostic::unsupported("PX900", message)
     }
 
-    /// Returns the error that the target has no such operation for an element type.
-    pub(crate) fn unsupported_type(&self, what: &str, elem: Elem) -> Box<Diagnostic> {
+    /// Returns the error that the target does not support `operation` on an element type.
+    pub(crate) fn unsupported_type(&self, operation: &str, elem: Elem) -> Box<Diagnostic> {
         let ty = base::text::TypeText::print(&elem);
-        Diagnostic::unsupported("PX901", format!("'{what}' on {ty} is not supported on {}", self.target))
+        Diagnostic::unsupported("PX901", format!("'{operation}' on {ty} is not supported on {}", self.target))
     }
 
-    /// Returns the error that the target lacks a feature, in the words of NVIDIA's compiler.
-    pub(crate) fn incompatible(&self, what: &str) -> Box<Diagnostic> {
-        Diagnostic::unsupported("PX902", format!("Incompatibility with architecture '{}': {what}", self.target))
+    /// Returns the error that the target lacks the feature `requirement`. The message has the wording of NVIDIA's compiler
+    /// `tileiras`.
+    pub(crate) fn incompatible(&self, requirement: &str) -> Box<Diagnostic> {
+        Diagnostic::unsupported("PX902", format!("Incompatibility with architecture '{}': {requirement}", self.target))
     }
 
     /// Returns the type of a value.
@@ -483,13 +485,13 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.set_registers(result, registers);
     }
 
-    /// Reads a special register of the grid: if `id` is set, the index of this CTA or of its cluster along an axis; otherwise the
-    /// number of CTAs or clusters along the axis.
-    pub(crate) fn grid_register(&self, axis: u32, id: bool) -> Val<'c> {
+    /// Reads a special register of the grid. If `is_index` is true, it has the index of this CTA, or of its cluster, along an axis.
+    /// Otherwise it has the number of CTAs or clusters along the axis.
+    pub(crate) fn grid_register(&self, axis: u32, is_index: bool) -> Val<'c> {
         let axis = ["x", "y", "z"][axis as usize];
         // On targets with clusters, the kernel reads the index of its cluster. Without a cluster attribute a cluster has one CTA,
         // so this index equals the CTA index.
-        let register = match (id, self.target.has(Feature::Clusters)) {
+        let register = match (is_index, self.target.has(Feature::Clusters)) {
             (true, true) => "clusterid",
             (true, false) => "ctaid",
             (false, _) if self.function.attrs.program.cluster.is_some() => "nclusterid",
@@ -503,8 +505,8 @@ impl<'c, 'a> Emitter<'c, 'a> {
         self.emit_barrier(self.warp_role.map_or(0, sched::WarpRole::barrier_id), self.warp_count * 32);
     }
 
-    /// Emits a barrier for `threads` threads. `id` is the number of the named barrier. The threads of one warp need no barrier of the
-    /// SM.
+    /// Emits a barrier for `threads` threads at the named barrier `id`. A single warp (32 threads) needs no named barrier: it
+    /// executes `bar.warp.sync`.
     pub(crate) fn emit_barrier(&self, id: u32, threads: u32) {
         if threads == 32 {
             self.ir.call_intrinsic("llvm.nvvm.bar.warp.sync", &[], &[self.ir.const32(u32::MAX).into()]);

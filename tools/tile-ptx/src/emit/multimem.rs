@@ -1,4 +1,5 @@
-//! Accesses to multicast memory, as inline assembly. Reason: LLVM has no `multimem` instructions.
+//! Emits accesses to multicast memory (one address for the memories of several devices) as inline assembly. Reason: LLVM has no
+//! `multimem` instructions.
 //!
 //! Each instruction accesses a word: one element, or two neighbouring 16-bit elements. The instruction is relaxed at system scope,
 //! whatever the op's memory order, because several devices share the address. For a release, a fence with the op's scope precedes
@@ -53,7 +54,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Emits a memory fence for the scope of the access.
+    /// Emits a memory fence with these semantics (`acquire` or `release`) and the scope of `order`.
     fn emit_fence(&self, semantics: &str, order: Order) {
         let scope = match order.scope {
             Some(MemoryScope::TileBlock) => "cta",
@@ -79,13 +80,13 @@ impl<'c> Emitter<'c, '_> {
         let padding = self.padding_of(format.elem, window);
         let mut registers = Vec::with_capacity(layout.registers());
         for first in (0..layout.registers()).step_by(format.elements_per_word) {
-            let (ptr, inside) = self.element_place(window, &layout, first);
+            let (ptr, inside) = self.element_ptr_and_bounds_test(window, &layout, first);
             let otherwise = vec![padding; format.elements_per_word];
             let read =
                 self.emit_guarded(self.conjunction(inside, is_representative), &otherwise, |e| e.load_reduce(&format, &name, ptr));
             for (i, value) in read.into_iter().enumerate() {
                 // The second element of a pair may be outside although the first is inside.
-                let (_, inside) = if i == 0 { (ptr, None) } else { self.element_place(window, &layout, first + i) };
+                let (_, inside) = if i == 0 { (ptr, None) } else { self.element_ptr_and_bounds_test(window, &layout, first + i) };
                 registers.push(inside.map_or(value, |inside| self.ir.select(inside, value, padding)));
             }
         }
@@ -108,8 +109,9 @@ impl<'c> Emitter<'c, '_> {
         let name = reduction.map(|reduction| self.store_reduction_name(op, &format, reduction)).transpose()?;
         let is_representative = self.is_representative(&layout);
         for first in (0..layout.registers()).step_by(format.elements_per_word) {
-            let (ptr, inside) = self.element_place(window, &layout, first);
-            let second_inside = if format.elements_per_word == 2 { self.element_place(window, &layout, first + 1).1 } else { None };
+            let (ptr, inside) = self.element_ptr_and_bounds_test(window, &layout, first);
+            let second_inside =
+                if format.elements_per_word == 2 { self.element_ptr_and_bounds_test(window, &layout, first + 1).1 } else { None };
             self.emit_guarded(self.conjunction(inside, is_representative), &[], |e| {
                 let values = &e.registers_of(tile)[first..first + format.elements_per_word];
                 match &name {
@@ -122,8 +124,8 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Reduces a word into memory. Minus zero, the neutral element of the addition, replaces a second element outside the tensor.
-    /// Other reductions have no words of two elements.
+    /// Emits `multimem.red`, which reduces a word into memory. If the second element is outside the tensor, minus zero replaces it.
+    /// Minus zero is neutral for the addition, the only `multimem.red` operation on words of two elements.
     fn reduce_word_into_memory(
         &self,
         format: &WordFormat,

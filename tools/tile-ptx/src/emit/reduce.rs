@@ -1,4 +1,4 @@
-//! Reductions and scans within a thread and across the lanes of a warp.
+//! Emits reductions and scans (prefix reductions) within a thread and across the lanes of a warp.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -43,9 +43,10 @@ impl<'c> Emitter<'c, '_> {
         Ok(values.iter().map(|value| self.scalar_value(*value)).collect())
     }
 
-    /// Reduces the registers of each thread in a tree, which keeps rounding errors small and dependence chains short. If the
-    /// operation has a packed instruction, it combines two neighbouring registers at a time: registers of two rows, or the even and
-    /// the odd elements of one row.
+    /// Reduces the registers of each thread in a tree, which keeps rounding errors small and dependence chains short. A row is the
+    /// group of registers that are reduced to one register. If the reduction has a packed instruction, each instruction combines
+    /// two pairs of neighbouring registers. The two registers of a pair belong to two rows, or are an even and an odd element of
+    /// one row.
     fn reduce_registers(&mut self, operands: &[Value], dim: u32, body: Region, results: &[Value]) -> Result<()> {
         let layout = self.layout(operands[0]);
         let mask = Strides::for_shape(self.ty(operands[0]).shape()).mask(dim as usize);
@@ -55,7 +56,7 @@ impl<'c> Emitter<'c, '_> {
         let kind = combining::single_commutative_op(&self.function.body, body);
         let packed = kind.and_then(Packed::of_binary).filter(|packed| packed.has_instruction(elem, self.target));
         let has_separate_evens = combining::combines_evens_separately(kind);
-        let operands_per_instruction = self.max_operands(kind, elem);
+        let operands_per_instruction = self.max_operands_per_instruction(kind, elem);
         let row_registers = |group| {
             (0..1usize << reduced_bits.len()).map(|i| scatter_bits(group, &kept_bits) | scatter_bits(i, &reduced_bits)).collect()
         };
@@ -97,8 +98,9 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// The number of operands that one instruction of this operation can combine.
-    fn max_operands(&self, operation: Option<Binary>, elem: Elem) -> usize {
+    /// The number of values that one instruction of this operation can combine: 3 for f32 min and max on targets with such an
+    /// instruction, otherwise 2.
+    fn max_operands_per_instruction(&self, operation: Option<Binary>, elem: Elem) -> usize {
         let is_min_or_max = matches!(operation, Some(Binary::MaxF { .. } | Binary::MinF { .. }));
         if is_min_or_max && elem == Elem::Scalar(Scalar::F32) && self.target.has(Feature::MinMax3) { 3 } else { 2 }
     }
@@ -228,7 +230,8 @@ impl<'c> Emitter<'c, '_> {
             }
             if let Some(&first) = lane_bits.first() {
                 let total = prefixes.last().expect("a row has elements").clone();
-                let before_lane = self.scan_lanes(body, &elems, total, first as u32, lane_bits.len() as u32, reverse)?;
+                let before_lane =
+                    self.scan_of_preceding_lanes(body, &elems, total, first as u32, lane_bits.len() as u32, reverse)?;
                 for prefix in &mut prefixes {
                     let combined = self.combine(body, &before_lane.values, prefix)?;
                     let select_combined =
@@ -246,9 +249,9 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Returns the prefix over all preceding lanes. `totals` are the totals of this lane. The lanes that hold a row differ in
-    /// `bit_count` bits of the lane number, from `first_lane_bit` on.
-    fn scan_lanes(
+    /// Returns the scan result over all preceding lanes of a row. `totals` has, for each operand, the total over this lane's
+    /// elements of the row. The lanes that hold the row differ in `bit_count` bits of the lane number, from `first_lane_bit` on.
+    fn scan_of_preceding_lanes(
         &mut self,
         body: Region,
         elems: &[Elem],
@@ -320,7 +323,8 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The prefix over all lanes before a lane. `has_earlier_lane` is false in the first lane, which has no lane before it.
+/// The scan result over all lanes before a lane, one value per operand. `has_earlier_lane` is false in the first lane, in which
+/// `values` has no meaning.
 struct LanePrefix<'c> {
     values: Vec<Val<'c>>,
     has_earlier_lane: IntValue<'c>,

@@ -1,5 +1,5 @@
-//! Ops whose results are registers of their operands: broadcasts, reshapes, permutes and slices. Also layout conversions within a
-//! thread or a warp.
+//! Emits ops whose result registers are registers of the operand, so that they need no instruction: broadcasts, reshapes, permutes
+//! and slices. Also emits layout conversions within a thread or a warp.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -20,8 +20,8 @@ impl<'c> Emitter<'c, '_> {
         let operand = base::ir::Operation::operands(core)[0];
         let (from_shape, to_shape) = (self.ty(operand).shape().to_vec(), self.ty(result).shape().to_vec());
         if let Some(read) = self.deferred_loads.remove(&operand) {
-            // The tile has no registers yet, because the MMA loads it one K step at a time. The registers of the result have the
-            // same numbers.
+            // The operand has no registers yet, because the MMA loads it one K step at a time. The deferred load now belongs to the
+            // result. Each register of the result has the same number as the register of the operand.
             self.deferred_loads.insert(result, read);
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// If all users of a tile extract slices at constant positions, returns the registers that they read.
+    /// Returns the registers of a tile that its users read, if all users extract slices at constant positions. Otherwise `None`.
     fn registers_of_slices(&self, tile: Value) -> Option<BTreeSet<usize>> {
         let slice_ops = self.slice_ops.get_or_init(|| slice_ops_by_tile(self.function)).get(&tile).map_or(&[][..], Vec::as_slice);
         if slice_ops.len() != self.use_counts[tile.0 as usize] as usize {
@@ -64,7 +64,7 @@ impl<'c> Emitter<'c, '_> {
         Some(registers.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// Concatenates two tiles. The registers of the two halves differ in one bit of the register number.
+    /// Concatenates two tiles. One bit of the result's register number selects the tile: `lhs` if the bit is 0, `rhs` if it is 1.
     pub(super) fn emit_cat(&mut self, op: OpId, lhs: Value, rhs: Value, dim: u32, result: Value) -> Result<()> {
         let layout = self.layout(result);
         let upper_bit = Strides::for_shape(self.ty(result).shape()).dim_bits(dim as usize).end - 1;
@@ -79,7 +79,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// Extracts a slice at a constant position: the result has a subset of the tile's registers.
     pub(super) fn emit_extract(&mut self, op: OpId, x: Value, indices: &[Value], result: Value) -> Result<()> {
-        if Slice::of(self, [x, result], indices).is_none() {
+        if Slice::at_constant_indices(self, [x, result], indices).is_none() {
             return Err(self.unsupported(op));
         }
         let registers = self.slice_registers(x, indices, result).ok_or_else(|| self.error_moves_between_threads(op, x, result))?;
@@ -90,22 +90,22 @@ impl<'c> Emitter<'c, '_> {
     /// The registers of a tile that form a slice. `None` if the position is not constant, or if the slice's layout assigns elements
     /// to other threads than the tile's layout.
     fn slice_registers(&self, tile: Value, indices: &[Value], slice_value: Value) -> Option<Vec<usize>> {
-        let slice = Slice::of(self, [tile, slice_value], indices)?;
+        let slice = Slice::at_constant_indices(self, [tile, slice_value], indices)?;
         let (from, to) = (self.layout(tile), self.layout(slice_value));
-        let tile_registers = to.renaming(&from, |element| slice.element_in_tile(element))?;
+        let tile_registers = to.renaming(&from, |element| slice.element_in_tile_at_origin(element))?;
         let first_register = solve(&from.register, slice.first_element)?;
         Some(tile_registers.into_iter().map(|register| register ^ first_register).collect())
     }
 
     /// Inserts a slice at a constant position: the result has some registers of the slice, and all other registers of the tile.
     pub(super) fn emit_insert(&mut self, op: OpId, [x, into]: [Value; 2], indices: &[Value], result: Value) -> Result<()> {
-        let slice = Slice::of(self, [result, x], indices).ok_or_else(|| self.unsupported(op))?;
+        let slice = Slice::at_constant_indices(self, [result, x], indices).ok_or_else(|| self.unsupported(op))?;
         let (slice_layout, tile_layout) = (self.layout(x), self.layout(result));
         if self.layout(into) != tile_layout {
             return Err(self.error_moves_between_threads(op, into, result));
         }
         let tile_registers = slice_layout
-            .renaming(&tile_layout, |element| slice.element_in_tile(element))
+            .renaming(&tile_layout, |element| slice.element_in_tile_at_origin(element))
             .ok_or_else(|| self.error_moves_between_threads(op, x, result))?;
         let first_register =
             solve(&tile_layout.register, slice.first_element).ok_or_else(|| self.error_moves_between_threads(op, x, result))?;
@@ -123,8 +123,8 @@ impl<'c> Emitter<'c, '_> {
         Diagnostic::invalid("PX005", format!("'{name}' of {from} to {to} would move elements between threads"))
     }
 
-    /// Reinterprets the bits of elements. Narrow elements in neighbouring registers correspond to one wide element, the low bits
-    /// first.
+    /// Reinterprets the bits of elements. A wide element corresponds to several narrow elements in consecutive registers, of which
+    /// the first has the lowest bits.
     pub(super) fn emit_reinterpret(&mut self, x: Value, result: Value) {
         let (from, to) = (self.elem(x), self.elem(result));
         let registers = match from.bits().cmp(&to.bits()) {
@@ -179,8 +179,9 @@ struct Slice {
 }
 
 impl Slice {
-    /// Describes the slice at these indices. Returns `None` if an index is not constant or is out of range.
-    fn of(emitter: &Emitter<'_, '_>, [tile, slice_value]: [Value; 2], indices: &[Value]) -> Option<Slice> {
+    /// Describes the slice at `indices`, which count in units of the slice's extents. Returns `None` if an index is not constant or
+    /// is out of range.
+    fn at_constant_indices(emitter: &Emitter<'_, '_>, [tile, slice_value]: [Value; 2], indices: &[Value]) -> Option<Slice> {
         let [tile_strides, slice_strides] = [tile, slice_value].map(|value| Strides::for_shape(emitter.ty(value).shape()));
         let body = &emitter.function.body;
         let constant = |value: Value| match body.ops[body.defining_op(value)?].kind.core()? {
@@ -199,7 +200,7 @@ impl Slice {
     }
 
     /// Maps an element of the slice to its element number in the tile, as if the slice were at position zero.
-    fn element_in_tile(&self, element: u32) -> u32 {
+    fn element_in_tile_at_origin(&self, element: u32) -> u32 {
         (0..self.slice_strides.bits.len())
             .map(|dim| self.slice_strides.coordinate(element, dim) << self.tile_strides.shift[dim])
             .sum()

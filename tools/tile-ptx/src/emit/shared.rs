@@ -1,4 +1,4 @@
-//! Loads, stores, gathers and scatters in shared memory, and the addresses of buffers.
+//! Emits loads, stores, gathers and scatters in shared memory, and computes the addresses of buffers.
 
 use super::Emitter;
 use super::fragments::MatrixKind;
@@ -74,7 +74,7 @@ impl<'c> Emitter<'c, '_> {
         let elem = self.elem(result);
         let ty = self.ir.memory_type(elem);
         let load = |index: &Val<'c>| {
-            let value = self.ir.load(ty, self.indexed_ptr(buffer, *index), elem.bytes());
+            let value = self.ir.load(ty, self.ptr_of_computed_index(buffer, *index), elem.bytes());
             self.register_form(elem, value)
         };
         let registers = self.registers_of(index).iter().map(load).collect();
@@ -86,14 +86,14 @@ impl<'c> Emitter<'c, '_> {
         let (elem, layout) = (self.elem(x), self.layout(x));
         self.emit_guarded(self.is_representative(&layout), &[], |e| {
             for (value, index) in e.registers_of(x).iter().zip(e.registers_of(index)) {
-                e.ir.store(e.memory_form(elem, *value), e.indexed_ptr(buffer, *index), elem.bytes());
+                e.ir.store(e.memory_form(elem, *value), e.ptr_of_computed_index(buffer, *index), elem.bytes());
             }
             Vec::new()
         });
     }
 
     /// The shared-memory address of an element whose number is known only at run time.
-    fn indexed_ptr(&self, buffer: Buffer, index: Val<'c>) -> PointerValue<'c> {
+    fn ptr_of_computed_index(&self, buffer: Buffer, index: Val<'c>) -> PointerValue<'c> {
         let ir = self.ir;
         let offset_bases = &self.function.attrs.program.buffers[buffer].offset_bases;
         let bases_of_element_bits: Vec<u32> = (0..offset_bases.len()).map(|bit| offset_of(offset_bases, 1 << bit)).collect();
@@ -101,13 +101,13 @@ impl<'c> Emitter<'c, '_> {
         self.buffer_ptr(buffer, self.xor_of_bases(index, &bases_of_element_bits))
     }
 
-    /// The thread's part of the offset of its elements in a buffer, in elements.
+    /// The part of an element's offset in a buffer that depends on the thread and not on the register, in elements.
     pub(super) fn shared_thread_offset(&self, layout: &Layout, buffer: Buffer) -> IntValue<'c> {
         let offset_bases = &self.function.attrs.program.buffers[buffer].offset_bases;
         self.thread_part(layout, |basis| offset_of(offset_bases, basis))
     }
 
-    /// The address of the element in a register.
+    /// The shared-memory address of the element that a register of the layout holds.
     pub(super) fn shared_ptr(
         &self,
         thread_offset: &IntValue<'c>,
@@ -130,7 +130,7 @@ impl<'c> Emitter<'c, '_> {
         (register_offset & thread_bits, register_offset & !thread_bits)
     }
 
-    /// The address in the current stage of a buffer at an offset in elements.
+    /// The address of the current stage of a buffer, plus the offset `element`, which is in elements.
     pub(super) fn buffer_ptr(&self, buffer: Buffer, element: IntValue<'c>) -> PointerValue<'c> {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];

@@ -1,5 +1,5 @@
-//! Conversions of floats with eight or four bits. The code uses the target's instructions, which convert pairs; on targets without
-//! them, it uses integer arithmetic on the bits.
+//! Emits conversions of floats with eight or four bits. The emitter uses the target's instructions, which convert pairs of values.
+//! For targets without these instructions, it emits integer arithmetic on the bits.
 
 use super::Emitter;
 use crate::ir::Val;
@@ -32,7 +32,8 @@ impl<'c> Emitter<'c, '_> {
         ir.unpack(self.widen_small_pair(from, packed), 2)[..pair.len()].to_vec()
     }
 
-    /// Converts the bits of two values to a vector of two f16 values. The target must have the instruction.
+    /// Converts two values, whose bits are in `packed`, to a vector of two f16 values. The target must have an instruction for the
+    /// format `from`.
     pub(super) fn widen_small_pair(&self, from: Scalar, packed: IntValue<'c>) -> Val<'c> {
         let name = match from {
             Scalar::F8E4M3FN => "llvm.nvvm.e4m3x2.to.f16x2.rn",
@@ -156,11 +157,11 @@ impl<'c> Emitter<'c, '_> {
         let bits = ir.bitcast(x, ir.i32()).into_int_value();
         let magnitude = ir.and(bits, ir.const32(0x7fff_ffff));
         let is_negative = ir.icmp(IntPredicate::SLT, bits, ir.const32(0));
-        let only_if = |cond: IntValue<'c>| ir.select(cond, ir.const32(0x7f_ffff).into(), ir.const32(0).into()).into_int_value();
+        let step_if = |cond: IntValue<'c>| ir.select(cond, ir.const32(0x7f_ffff).into(), ir.const32(0).into()).into_int_value();
         let step = match rounding {
             Rounding::Zero | Rounding::NearestIntToZero => ir.const32(0),
-            Rounding::NegativeInf => only_if(is_negative),
-            Rounding::PositiveInf => only_if(ir.not(is_negative)),
+            Rounding::NegativeInf => step_if(is_negative),
+            Rounding::PositiveInf => step_if(ir.not(is_negative)),
             _ => ir.const32(0x40_0000),
         };
         let normal_code = ir.shr(ir.add(magnitude, step), ir.const32(23), false);

@@ -1,4 +1,4 @@
-//! Ops that call the driver or need driver support: heap memory, dependent grids, assertions and printing.
+//! Emits ops that call device functions of the driver or need its support: heap memory, dependent grids, assertions and printing.
 
 use super::Emitter;
 use super::convert::is_convertible;
@@ -17,7 +17,8 @@ use target_info::Feature;
 use tileas::Layout;
 use tileas::layout::{Strides, xor_of_bases};
 
-/// Nanoseconds for which a failing thread waits before it stops the kernel. Reason: the driver needs time to print the message.
+/// Nanoseconds for which a thread waits between the message of a failed assertion or bounds check and `trap`. Reason: the driver
+/// needs time to print the message.
 const NANOSECONDS_TO_PRINT: u64 = 500_000;
 
 impl<'c> Emitter<'c, '_> {
@@ -26,16 +27,16 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm(None, text, "", &[], true);
     }
 
-    /// Emits an instruction that orders dependent grids. Targets without it start a grid only after its predecessor has ended, so
-    /// they need no such instruction.
+    /// Emits a `griddepcontrol` instruction, which orders dependent grids. Targets before Hopper (no clusters) have no such
+    /// instruction and need none: they start a grid only after the preceding grid has ended.
     pub(super) fn emit_dependent_grid_instruction(&self, text: &str) {
         if self.target.has(Feature::Clusters) {
             self.emit_instruction(text);
         }
     }
 
-    /// Emits the allocation of heap memory by the first thread, which stops the kernel if it fails. The pointer is broadcast within
-    /// each warp.
+    /// Emits the allocation of heap memory by the first thread of the CTA. If the allocation fails, this thread stops the kernel.
+    /// The pointer is broadcast within each warp.
     pub(super) fn emit_alloca(&mut self, count: u64, align: u64, result: Value) {
         let ir = self.ir;
         let elem = self.elem(result);
@@ -114,7 +115,7 @@ impl<'c> Emitter<'c, '_> {
         );
     }
 
-    /// Emits instructions at the start of the kernel.
+    /// Emits the instructions of `build` at the start of the kernel, and then returns the builder to its earlier position.
     fn emit_at_entry<T>(&self, build: impl FnOnce(&crate::ir::Ir<'c>) -> T) -> T {
         // `position_before` changes the source location of the builder too, so save and restore the location.
         let (block_before, location) = (self.ir.current_block(), self.ir.builder.get_current_debug_location());
@@ -193,7 +194,7 @@ impl<'c> Emitter<'c, '_> {
                 &name_and_constraint,
                 i32_elem,
                 relaxed,
-                e.module_word("tile_check_reported"),
+                e.global_word_of_module("tile_check_reported"),
                 &[ir.const32(1).into()],
             );
             let is_first_report = ir.icmp(IntPredicate::EQ, old_report_flag.into_int_value(), ir.const32(0));
@@ -209,16 +210,16 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
-    /// Emits a loop in which the thread waits for this time.
+    /// Emits a loop that ends when the global timer has advanced by `nanoseconds`.
     fn emit_delay(&self, nanoseconds: u64) {
         let ir = self.ir;
         let now = || ir.intrinsic_value("llvm.nvvm.read.ptx.sreg.globaltimer", &[], &[]).into_int_value();
         let end = ir.add(now(), ir.const64(nanoseconds));
-        self.repeat_until(|_| ir.icmp(IntPredicate::UGE, now(), end));
+        self.emit_loop_until(|_| ir.icmp(IntPredicate::UGE, now(), end));
     }
 
     /// Emits a loop that repeats the body until the condition that `body` returns is true.
-    fn repeat_until(&self, body: impl FnOnce(&Self) -> IntValue<'c>) {
+    fn emit_loop_until(&self, body: impl FnOnce(&Self) -> IntValue<'c>) {
         let ir = self.ir;
         let (loop_block, block_after) = (ir.append_block(self.kernel, ""), ir.append_block(self.kernel, ""));
         ir.jump(loop_block);
@@ -237,24 +238,24 @@ impl<'c> Emitter<'c, '_> {
             &name_and_constraint,
             elem,
             order,
-            self.module_word("tile_print_lock"),
+            self.global_word_of_module("tile_print_lock"),
             &[self.ir.const32(word).into()],
         )
         .into_int_value()
     }
 
-    /// Emits the wait of the first thread until it holds the print lock, that is, until no other CTA prints.
+    /// Emits a wait in which the first thread acquires the print lock. No other CTA prints while this CTA holds the lock.
     pub(super) fn print_lock(&self) {
         self.emit_guarded(Some(self.is_first_thread()), &[], |e| {
-            e.wait_for_lock();
+            e.acquire_print_lock();
             Vec::new()
         });
     }
 
-    /// Emits a loop that acquires the lock.
-    fn wait_for_lock(&self) {
+    /// Emits a loop that repeats the exchange of the print lock until this thread holds the lock.
+    fn acquire_print_lock(&self) {
         let ir = self.ir;
-        self.repeat_until(|e| ir.icmp(IntPredicate::EQ, e.exchange_lock(MemoryOrdering::Acquire, 1), ir.const32(0)));
+        self.emit_loop_until(|e| ir.icmp(IntPredicate::EQ, e.exchange_lock(MemoryOrdering::Acquire, 1), ir.const32(0)));
     }
 
     /// Emits the stores of each thread's part of the tiles to staging memory, from which the first thread prints. All CTAs share
@@ -276,7 +277,7 @@ impl<'c> Emitter<'c, '_> {
         let staging_memory = std::mem::take(&mut self.staging_memory);
         self.emit_guarded(Some(self.is_first_thread()), &[], |e| {
             if staging_memory.is_empty() {
-                e.wait_for_lock();
+                e.acquire_print_lock();
             }
             e.emit_print_pieces(format, args, &staging_memory);
             e.exchange_lock(MemoryOrdering::Release, 0);
@@ -319,8 +320,8 @@ impl<'c> Emitter<'c, '_> {
         let (spec, value) = self.to_variadic_argument(spec, elem, self.register_form(elem, value));
         self.emit_print_text(&spec, &[value]);
         let next_element = ir.add(element_number, ir.const32(1));
-        // A slice of the tile ends before the next element if the number of elements in such a slice divides the next element's
-        // number.
+        // A slice of the inner dimensions ends before the next element if the slice's element count divides the number of the next
+        // element.
         let mut elements_inside = 1;
         let mut inner_extents = Vec::new();
         for (brackets, extent) in shape.iter().rev().enumerate() {
@@ -332,9 +333,9 @@ impl<'c> Emitter<'c, '_> {
             for (i, (brackets, size)) in inner_extents.iter().enumerate() {
                 let is_multiple_of =
                     |size: u32| ir.icmp(IntPredicate::EQ, ir.and(next_element, ir.const32(size - 1)), ir.const32(0));
-                let not_of_larger = inner_extents.get(i + 1).map(|(_, size)| ir.not(is_multiple_of(*size)));
-                let only_these_end = self.conjunction(Some(is_multiple_of(*size)), not_of_larger);
-                e.emit_guarded(only_these_end, &[], |e| {
+                let larger_slice_continues = inner_extents.get(i + 1).map(|(_, size)| ir.not(is_multiple_of(*size)));
+                let is_largest_ending_slice = self.conjunction(Some(is_multiple_of(*size)), larger_slice_continues);
+                e.emit_guarded(is_largest_ending_slice, &[], |e| {
                     e.emit_print_text(&format!("{}, {}", "]".repeat(*brackets), "[".repeat(*brackets)), &[]);
                     Vec::new()
                 });
@@ -396,7 +397,7 @@ impl<'c> Emitter<'c, '_> {
     }
 
     /// The address of a 32-bit word in global memory with this name, initially zero. All kernels of the module share the word.
-    fn module_word(&self, name: &str) -> PointerValue<'c> {
+    fn global_word_of_module(&self, name: &str) -> PointerValue<'c> {
         let global = self.ir.module.get_global(name).unwrap_or_else(|| {
             let global = self.ir.module.add_global(self.ir.i32(), Some(AddressSpace::from(GLOBAL)), name);
             global.set_initializer(&self.ir.i32().const_zero());
@@ -405,13 +406,13 @@ impl<'c> Emitter<'c, '_> {
         global.as_pointer_value()
     }
 
-    /// The index of the tile block along an axis.
+    /// The index of this CTA's tile block along an axis of the grid.
     fn tile_block_index(&self, axis: u32) -> Val<'c> {
         self.grid_register(axis, true)
     }
 }
 
-/// A part of a format string: text, in which `%%` stays as it is, or the conversion specification of one value.
+/// A part of a format string: text, in which `%%` is not replaced by `%`, or the conversion specification of one value.
 enum FormatPiece<'a> {
     Text(&'a str),
     Value(&'a str),

@@ -1,5 +1,5 @@
-//! TMA tile copies (`cp.async.bulk.tensor`) in both directions.
-//! One elected lane of the filling warp issues a copy. The instruction has a predicate, so that all lanes of the warp execute the
+//! Emits TMA tile copies (`cp.async.bulk.tensor`) between global and shared memory, in both directions.
+//! One elected lane of one warp issues the copies. The instruction has a predicate, so that all lanes of the warp execute the
 //! same code, and no branch splits the warp.
 //!
 //! The tensor map is a hidden kernel parameter, of which the code uses the address only. Coordinates are 32-bit element numbers,
@@ -17,21 +17,21 @@ use inkwell::values::IntValue;
 use tileas::tma_windows::{self, ArrayWindow};
 use tileas::{Buffer, MapId, Type, tma_tiles};
 
-/// Suffix in the name of a copy from global to shared memory; an mbarrier counts the bytes. The destination state space precedes
-/// the suffix. It is `shared::cta`, unless the copy involves another CTA. Reason: with `shared::cluster` on sm_120, `ptxas` reports
-/// an external call in the kernel (message C7506), and ignores the kernel's `setmaxnreg`.
+/// The part of the PTX name of a copy from global to shared memory that follows the destination state space. An mbarrier counts the
+/// copied bytes. The destination is `shared::cta`, unless the copy involves another CTA. Reason: with `shared::cluster` on sm_120,
+/// `ptxas` reports an external call in the kernel (message C7506), and ignores the kernel's `setmaxnreg`.
 const LOAD_SUFFIX: &str = "global.tile.mbarrier::complete_tx::bytes";
-/// State spaces of a copy from shared to global memory.
+/// Destination and source state space in the PTX name of a copy from shared to global memory.
 const STORE_SPACES: &str = "global.shared::cta";
 
 /// A coordinate outside every tensor, because `.as` has no maps with larger extents.
 const OUTSIDE_COORDINATE: u64 = i32::MAX as u64;
 
-/// The TMA copies that move one tile of the program. Each of them moves one TMA tile.
+/// The TMA copies that together transfer one tile of the program. Each of them transfers one TMA tile.
 struct TmaCopy<'c> {
     /// The shared-memory address of the buffer.
     start: IntValue<'c>,
-    /// The name of the kernel parameter that holds the map.
+    /// The name of the kernel parameter that holds the tensor map.
     map_parameter: String,
     /// The coordinates of the tile's first element in the tensor, along the map's dimensions.
     tile_origin: Vec<IntValue<'c>>,
@@ -57,7 +57,7 @@ impl<'c> Emitter<'c, '_> {
         let cta_group = if self.function.attrs.is_of_cta_pair(info) { ".cta_group::2" } else { "" };
         let space = if multicast || !cta_group.is_empty() { "shared::cluster" } else { "shared::cta" };
         if multicast {
-            self.keep_own_share(&mut tile, self.function.attrs.releasing_ctas(info));
+            self.restrict_to_copies_of_this_cta(&mut tile, self.function.attrs.releasing_ctas(info));
         }
         self.emit_guarded(self.is_filling_warp(self.current_stages.get(buffer).copied()), &[], |e| {
             let map = e.map_address(&tile);
@@ -143,7 +143,7 @@ impl<'c> Emitter<'c, '_> {
         };
         let mut tile_origin: Vec<IntValue<'c>> = order.iter().enumerate().map(origin).collect();
         if let Some(window) = window {
-            self.move_into_window(window, &memory, ty, &order, &mut tile_origin);
+            self.window_origin_to_map_coordinates(window, &memory, ty, &order, &mut tile_origin);
         }
         let mut tile: Vec<u32> =
             order.iter().map(|t| if halved_dim == Some(*t) { buffer_shape[*t] } else { ty.tile[*t] }).collect();
@@ -159,9 +159,9 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
-    /// Replaces the origin of a tile in a window by its coordinates in the map of the array, and appends the coordinates of the
-    /// dimensions that only the map has. [`tma_windows`] explains the arithmetic.
-    fn move_into_window(
+    /// Converts the origin of a tile from coordinates in a window to coordinates in the tensor map of the whole array. Appends the
+    /// coordinates of the dimensions that only the map has. [`tma_windows`] explains the arithmetic.
+    fn window_origin_to_map_coordinates(
         &self,
         window: ArrayWindow,
         memory: &StridedMemory<'c>,
@@ -194,8 +194,9 @@ impl<'c> Emitter<'c, '_> {
         tile_origin.push(ir.add(end_coordinate, periods));
     }
 
-    /// Keeps only the TMA copies that this CTA issues for a multicast. Each CTA issues an equal share, which its rank selects.
-    fn keep_own_share(&self, tile: &mut TmaCopy<'c>, ctas: u32) {
+    /// Reduces the TMA copies of a multicast tile to those that this CTA issues. Each CTA issues an equal number of consecutive
+    /// copies, which its rank selects.
+    fn restrict_to_copies_of_this_cta(&self, tile: &mut TmaCopy<'c>, ctas: u32) {
         let ir = self.ir;
         let copies_per_cta = tile.tma_tile_starts.len() / ctas as usize;
         let rank = self.cluster_rank();

@@ -2,8 +2,8 @@
 //! The first warp of the CTA allocates and frees TMEM. The first thread of a warp role issues the role's MMAs. Each warp loads and
 //! stores the TMEM lanes that it can access.
 //!
-//! The code waits for each load and store directly. Barriers and pipelines order TMEM accesses too, so a `tcgen05.fence` precedes
-//! and follows each of their operations.
+//! A `tcgen05.wait` follows each group of TMEM loads or stores. Barriers and pipeline operations order TMEM accesses between
+//! threads, so a `tcgen05.fence` precedes each arrival and follows each wait.
 
 use super::Emitter;
 use super::tma_ptx::operand_names;
@@ -30,20 +30,24 @@ const TMEM_LANE_STRIDE: u32 = 1 << 16;
 const DESCRIPTOR_UNIT_BITS: u32 = 4;
 /// The bits of a descriptor that hold the address, in descriptor units.
 pub(super) const ADDRESS_BITS: u32 = 0x3fff;
-/// Maximum number of registers that one load or store instruction moves.
+/// Maximum number of 32-bit registers per thread that one `tcgen05.ld` or `tcgen05.st` transfers (`.32x32b.x128` in the PTX ISA).
 const MAX_INSTRUCTION_REGISTERS: u32 = 128;
-/// In the TMEM address of scales, the position of the two bits that select the byte of the first scale in a 32-bit word.
+/// Position of the two bits in the scale address of `tcgen05.mma` that select the byte of the first scale in its 32-bit word. The
+/// lower bits of the address are the TMEM address of the word.
 const SCALE_BYTE_SHIFT: u32 = 30;
-/// Maximum number of accumulator words that a thread rescales at a time.
+/// Maximum number of accumulator words that a thread loads, rescales and stores before the next words, to limit live registers.
 const WORDS_PER_RESCALE: u32 = 16;
-/// Number of registers of a thread that ptxas needs for other values than the words that a load or store moves: an estimate.
+/// Number of registers of a thread that ptxas needs for other values than the words that a load or store moves. Source: ptxas 13.5.37
+/// rejects a `tcgen05.ld` of N words (N from 16 to 128) if a thread has less than N + 18 registers (message C7602). A limit is a
+/// multiple of 8.
 const RESERVED_REGISTERS: u32 = 24;
 
-/// An MMA operand: the descriptor or TMEM address of its start, and the memory layout from which the offsets of its parts follow.
+/// An MMA operand: the descriptor or TMEM address of its first element, and its memory layout. The layout gives the offset of each
+/// instruction's part of the operand.
 struct MmaOperandStart<'c> {
     start: IntValue<'c>,
     memory: OperandMemory,
-    /// Whether the operand is contiguous along its rows (A) or columns (B) instead of K.
+    /// Whether adjacent elements in memory are in adjacent rows (A) or columns (B) of the operand, instead of at adjacent K.
     transposed: bool,
 }
 
@@ -61,7 +65,7 @@ struct MmaScales<'a> {
 }
 
 impl MmaScales<'_> {
-    /// The TMEM positions of the scales of A and B for an instruction at this row, column and K step.
+    /// The TMEM positions of the scales of A and B for the instruction at this row, column and K coordinate `step`.
     fn scale_positions(&self, [row, column]: [u32; 2], step: u32) -> [TmemPosition; 2] {
         let block = step / self.block_elements;
         let elements = [row * self.a_scales.shape[2] + block, block * self.b_scales.shape[2] + column];
@@ -72,13 +76,13 @@ impl MmaScales<'_> {
     }
 }
 
-/// Number of blocks along K. Each block has one scale for each row of A.
+/// Number of scale blocks along K. A scale block is the group of elements along K of one row of A that share a scale.
 fn scale_blocks_along_k(a_scales: &BufferInfo) -> u32 {
     a_scales.shape[2]
 }
 
-/// One instruction that moves words between TMEM and registers: the TMEM offset of its first word, and the TMEM offsets of all its
-/// words.
+/// One instruction that copies 32-bit words between TMEM and registers. `tmem_offset` is the TMEM offset of its first word, and
+/// `words` has the TMEM offsets of all its words.
 struct TmemMove {
     tmem_offset: u32,
     words: Vec<u32>,
@@ -101,18 +105,18 @@ impl<'c> Emitter<'c, '_> {
         });
     }
 
-    /// Whether the kernel allocates TMEM before all warp roles, so that all threads wait for the allocation. Otherwise, only the
-    /// roles that access TMEM wait. The kernel allocates first without roles, and in a CTA pair, in which both CTAs must allocate
-    /// before any MMA. It also does so if a role loads from global memory before it accesses TMEM. Reason: otherwise, TMA copies of
-    /// other roles would start before this load, and delay it.
+    /// Whether the kernel allocates TMEM before it branches to the warp roles, so that all threads wait for the allocation.
+    /// Otherwise, only the roles that access TMEM wait. The result is true in three cases. The kernel has no warp roles. It runs
+    /// as a CTA pair, in which both CTAs must allocate before any MMA. Or a role loads from global memory before it accesses TMEM:
+    /// without the common wait, TMA copies of other roles would start before this load and delay it.
     pub(super) fn allocates_tmem_before_roles(&self) -> bool {
         let FunctionAttrs { warp_roles, program, .. } = &self.function.attrs;
-        let loads_before_tmem_access = |(_, body): (WarpRole, Region)| {
+        let loads_global_before_tmem_access = |(_, body): (WarpRole, Region)| {
             let mut ops = self.function.body.walk(body).into_iter().take_while(|op| !self.op_accesses_tmem(*op));
             let is_load = |kind: &Op| matches!(kind, Op::Core(tileas::Op::Load { .. } | tileas::Op::LoadView { .. }));
             ops.any(|op| is_load(&self.function.body.ops[op].kind))
         };
-        warp_roles.is_empty() || program.cta_pair || self.roles_that_access_tmem().any(loads_before_tmem_access)
+        warp_roles.is_empty() || program.cta_pair || self.roles_that_access_tmem().any(loads_global_before_tmem_access)
     }
 
     /// The warp roles that access TMEM, each with its body.
@@ -124,36 +128,40 @@ impl<'c> Emitter<'c, '_> {
         })
     }
 
-    /// Emits the start of a warp role if TMEM is not allocated before all roles. The first role allocates TMEM, and arrives at the
-    /// named barrier of each other role that accesses TMEM. Those roles wait at their barriers.
+    /// Emits the TMEM allocation at the start of a warp role, unless [`Self::allocates_tmem_before_roles`]. The first role
+    /// allocates TMEM, and arrives at the named barrier of each other role that accesses TMEM. These other roles wait at their
+    /// barriers.
     pub(super) fn allocate_tmem_for_roles(&mut self, warp_role: WarpRole) {
         let attrs = &self.function.attrs;
         if attrs.tensor.is_none() || self.allocates_tmem_before_roles() || warp_role != WarpRole(0) && !self.role_accesses_tmem {
             return;
         }
-        let warp = 32;
+        // Number of threads of the allocating warp, which arrive in addition to the threads of the waiting role.
+        let warp_threads = 32;
         if warp_role == WarpRole(0) {
             self.allocate_tmem();
             self.emit_guarded(Some(self.is_first_warp()), &[], |e| {
                 for (other, _) in self.roles_that_access_tmem().filter(|(other, _)| *other != warp_role) {
-                    let args = [other.barrier_id(), attrs.warp_roles[other].threads() + warp].map(|arg| e.ir.const32(arg).into());
+                    let args =
+                        [other.barrier_id(), attrs.warp_roles[other].threads() + warp_threads].map(|arg| e.ir.const32(arg).into());
                     e.ir.call_intrinsic("llvm.nvvm.barrier.cta.arrive.aligned.count", &[], &args);
                 }
                 Vec::new()
             });
             self.barrier_of_current_threads();
         } else {
-            self.emit_barrier(warp_role.barrier_id(), attrs.warp_roles[warp_role].threads() + warp);
+            self.emit_barrier(warp_role.barrier_id(), attrs.warp_roles[warp_role].threads() + warp_threads);
         }
         self.load_tmem_base();
     }
 
-    /// Emits the load of the TMEM base address, for the code that follows.
+    /// Emits the load of the TMEM base address, and stores it in `tmem_base` for the ops emitted later.
     pub(super) fn load_tmem_base(&mut self) {
         self.tmem_base = self.emit_tmem_base_load();
     }
 
-    /// Emits the load of the TMEM base address, which `tcgen05.alloc` has written to shared memory.
+    /// Emits the load of the TMEM base address, which `tcgen05.alloc` has written to shared memory. `None` if the kernel has no
+    /// TMEM.
     fn emit_tmem_base_load(&self) -> Option<IntValue<'c>> {
         let tensor = self.function.attrs.tensor?;
         let base = self.shared_base.expect("the TMEM base address is in shared memory");
@@ -214,7 +222,8 @@ impl<'c> Emitter<'c, '_> {
 
     // MMAs.
 
-    /// Emits a `tcgen05.mma` for each step along K.
+    /// Emits the `tcgen05.mma` instructions of an MMA op: one for each K step and each part of the tile that one instruction
+    /// computes.
     pub(super) fn tcgen05_mma(&mut self, op: OpId, program: &tileas::Op, atom: &TensorAtom) -> Result<()> {
         let tileas::Op::Mma { lhs, rhs, acc, zero_init, lhs_scale, rhs_scale, signed_lhs, signed_rhs, .. } = program else {
             unreachable!("called for MMA ops only")
@@ -329,11 +338,11 @@ impl<'c> Emitter<'c, '_> {
         let info = &self.function.attrs.program.buffers[buffer];
         let slice =
             TmemSlice::from_extents(&info.shape, self.ty(result).shape(), from).expect("the verifier checks that the slice exists");
-        let address = self.lanes_address(buffer, &slice, &layout);
+        let address = self.address_of_warp_lanes(buffer, &slice, &layout);
         let tmem_moves = plan_tmem_moves(info, &slice, atom, &layout, self.max_move_registers());
         let mut words: BTreeMap<u32, Val<'c>> = BTreeMap::new();
         let lane_split = lane_split_operand(info, &slice, atom, &layout);
-        // A batch is a group of instructions with one wait; its words need at most `MAX_INSTRUCTION_REGISTERS` registers.
+        // A batch is a group of load instructions with one wait. Its results need at most `MAX_INSTRUCTION_REGISTERS` registers.
         for batch in tmem_moves.chunks((MAX_INSTRUCTION_REGISTERS as usize / tmem_moves[0].words.len().max(1)).max(1)) {
             let batch_words: Vec<u32> = batch.iter().flat_map(|tmem_move| tmem_move.words.iter().copied()).collect();
             let mut text = String::new();
@@ -380,7 +389,7 @@ impl<'c> Emitter<'c, '_> {
         let info = &self.function.attrs.program.buffers[buffer];
         let slice =
             TmemSlice::from_extents(&info.shape, self.ty(x).shape(), from).expect("the verifier checks that the slice exists");
-        let address = self.lanes_address(buffer, &slice, &layout);
+        let address = self.address_of_warp_lanes(buffer, &slice, &layout);
         let mut elements_of_word: BTreeMap<u32, BTreeMap<u32, Val<'c>>> = BTreeMap::new();
         for (register, value) in self.registers_of(x).iter().enumerate() {
             let (word, position_in_word) = tmem_word_of(info, &slice, &layout, register as u32);
@@ -393,8 +402,8 @@ impl<'c> Emitter<'c, '_> {
             // A word with fewer than four bytes has zeros in its upper bits.
             ir.resize(ir.bitcast(packed, ir.int_type(bits)).into_int_value(), ir.i32(), false).into()
         };
-        // The words of a store need consecutive registers, in addition to the registers of their source values; so half of the
-        // maximum.
+        // The words of a store need consecutive registers, in addition to the registers of their source values. Each store
+        // therefore has at most half of the maximum number of words.
         for TmemMove { tmem_offset, words } in &plan_tmem_moves(info, &slice, atom, &layout, self.max_move_registers() / 2) {
             let registers = operand_names(1, words.len());
             let text = format!(
@@ -409,12 +418,12 @@ impl<'c> Emitter<'c, '_> {
         self.emit_instruction("tcgen05.wait::st.sync.aligned;");
     }
 
-    /// Emits the rescaling of accumulator rows by the factors `by`, a few columns at a time. A warp skips the rescaling if all its
-    /// factors are 1. Before the first MMA (`zero_init` is true), the code stores zeros instead.
-    pub(super) fn tmem_scale(&mut self, by: Value, buffer: Buffer, zero_init: Value, atom: &LaneAtom) {
+    /// Emits the multiplication of accumulator rows by `row_factors`, a few columns at a time. A warp skips the multiplication if
+    /// all its factors are 1. Before the first MMA (`zero_init` is true), the emitted code stores zeros instead.
+    pub(super) fn tmem_scale(&mut self, row_factors: Value, buffer: Buffer, zero_init: Value, atom: &LaneAtom) {
         let ir = self.ir;
         let info = &self.function.attrs.program.buffers[buffer];
-        let (factor_layout, factors) = (self.layout(by), self.registers_of(by).to_vec());
+        let (factor_layout, factors) = (self.layout(row_factors), self.registers_of(row_factors).to_vec());
         let (layout, _) =
             atom.full_and_row_layouts(info, factor_layout.warp.len()).expect("the verifier checks that the atom reaches all");
         let slice = TmemSlice::from_extents(&info.shape, &info.shape, 0).expect("a buffer is a slice of itself");
@@ -429,7 +438,7 @@ impl<'c> Emitter<'c, '_> {
             .map(|register| (tmem_word_of(info, &slice, &layout, register).0, factor_of_register(register)))
             .collect();
         let zero_init = self.scalar_value(zero_init).into_int_value();
-        let address = self.lanes_address(buffer, &slice, &layout);
+        let address = self.address_of_warp_lanes(buffer, &slice, &layout);
         let tmem_moves = plan_tmem_moves(info, &slice, atom, &layout, self.max_move_registers().min(WORDS_PER_RESCALE));
         let lane_split = lane_split_operand(info, &slice, atom, &layout);
         let emit_rescale = |e: &Self, load: &dyn Fn(&TmemMove) -> Vec<Val<'c>>| {
@@ -491,7 +500,7 @@ impl<'c> Emitter<'c, '_> {
         any_lane.expect("the vote has a result").into_int_value()
     }
 
-    /// Maximum number of registers that one load or store instruction may move, given the registers of a thread at launch.
+    /// Maximum number of registers that one TMEM load or store may transfer, given the registers of a thread at launch.
     fn max_move_registers(&self) -> u32 {
         let launch_registers = self.function.attrs.launch_registers(self.target);
         launch_registers
@@ -501,9 +510,9 @@ impl<'c> Emitter<'c, '_> {
             .min(MAX_INSTRUCTION_REGISTERS)
     }
 
-    /// The TMEM address of the first word that this warp accesses: the address of its lanes and, for warps after the fourth one, of
-    /// their columns.
-    fn lanes_address(&self, buffer: Buffer, slice: &TmemSlice, layout: &Layout) -> IntValue<'c> {
+    /// The TMEM address of the first word that this warp accesses. It has the warp's first TMEM lane and, in warps after the first
+    /// four, the warp's first column.
+    fn address_of_warp_lanes(&self, buffer: Buffer, slice: &TmemSlice, layout: &Layout) -> IntValue<'c> {
         let info = &self.function.attrs.program.buffers[buffer];
         let column_offsets = layout.warp[WARP_BITS..].iter().map(|basis| column_of(info, slice.buffer_element_from_0(*basis)));
         let address_bases: Vec<u32> =
@@ -513,7 +522,8 @@ impl<'c> Emitter<'c, '_> {
 }
 
 impl MmaOperandStart<'_> {
-    /// The offset of the operand's part at a row of A or a column of B, and at a K step: in descriptor units, or in TMEM columns.
+    /// The offset of the operand's part that starts at a row of A or a column of B, and at the K coordinate `step`. The unit is the
+    /// descriptor unit (16 bytes) in shared memory, and the column in TMEM.
     fn offset(&self, row_or_column: u32, step: u32, k_extent: u32) -> u32 {
         match &self.memory {
             OperandMemory::Shared(matrix) => matrix.element_offset(row_or_column, step) >> DESCRIPTOR_UNIT_BITS,
@@ -527,27 +537,27 @@ fn column_of(info: &BufferInfo, element: u32) -> u32 {
     info.tmem_position(element).expect("the verifier checks that every element has a position").column
 }
 
-/// For a register of a warp's first thread: the TMEM offset of the word with the register's element, and the element's position in
-/// the word.
+/// For a register of a warp's first thread, returns the TMEM offset of the 32-bit word that holds the register's element. The
+/// second result is the position of the element in this word.
 fn tmem_word_of(info: &BufferInfo, slice: &TmemSlice, layout: &Layout, register: u32) -> (u32, u32) {
     let element = slice.buffer_element(xor_of_bases(&layout.register, register));
     let position = info.tmem_position(element).expect("the verifier checks that every element has a position");
     (position.lane * TMEM_LANE_STRIDE + position.column, position.part)
 }
 
-/// The shape, repeat count and type in the name of a load or store instruction.
+/// The shape, repeat count and type in the name of a `tcgen05.ld` or `tcgen05.st` instruction, such as `32x32b.x16.b32`.
 fn shape_suffix(atom: &LaneAtom, words: usize) -> String {
     format!("{}.x{}.b32", atom.name, words >> atom.register.len())
 }
 
-/// The immediate operand with the column offset of the upper half of the lanes, if the instruction has such an operand; otherwise
-/// empty.
+/// The text of the immediate operand of the `16x32bx2` shape: the column offset of the upper half of the lanes. Empty for all other
+/// shapes.
 fn lane_split_operand(info: &BufferInfo, slice: &TmemSlice, atom: &LaneAtom, layout: &Layout) -> String {
-    let bit_of_split = atom.lane.iter().position(|cell| *cell == TmemBit::SplitOffset);
-    bit_of_split.map_or(String::new(), |bit| format!(", {}", column_of(info, slice.buffer_element_from_0(layout.lane[bit]))))
+    let split_lane_bit = atom.lane.iter().position(|cell| *cell == TmemBit::SplitOffset);
+    split_lane_bit.map_or(String::new(), |bit| format!(", {}", column_of(info, slice.buffer_element_from_0(layout.lane[bit]))))
 }
 
-/// Computes the instructions that move all words of a tile. Each instruction repeats its shape as often as possible.
+/// Computes the instructions that together transfer all words of a tile. Each instruction has the largest possible repeat count.
 fn plan_tmem_moves(info: &BufferInfo, slice: &TmemSlice, atom: &LaneAtom, layout: &Layout, max_registers: u32) -> Vec<TmemMove> {
     let mut words: Vec<u32> =
         (0..layout.registers() as u32).map(|register| tmem_word_of(info, slice, layout, register).0).collect();

@@ -16,7 +16,8 @@ use tileas::layout::{Strides, xor_of_bases};
 use tileas::{CopyAtom, Layout, Type};
 
 impl<'c> Emitter<'c, '_> {
-    /// Emits an op that creates a memref or a view, or reads its shape. A memref or view is a pointer with sizes and strides.
+    /// Emits an op that creates a memref or a view, or reads the shape of a memref or view. The LLVM form of both is a pointer with
+    /// sizes and strides.
     pub(super) fn emit_view_op(&mut self, core: &Core, results: &[Value]) {
         let ir = self.ir;
         match core {
@@ -105,7 +106,7 @@ impl<'c> Emitter<'c, '_> {
         Ok(())
     }
 
-    /// Emits the loads of a tile from a window, `width` elements at a time. Returns the registers.
+    /// Emits the loads of a tile from a window, with vectors of `width` elements. Returns the registers of the tile.
     fn load_window(&mut self, window: &Window<'c>, tile: Value, width: usize, order: Order) -> Vec<Val<'c>> {
         let (elem, layout) = (self.elem(tile), &self.layout(tile));
         let otherwise = vec![self.padding_value(elem, window.padding); width];
@@ -116,7 +117,7 @@ impl<'c> Emitter<'c, '_> {
         let piece_count = layout.registers() / width;
         let loaded_words = self.emit_window_access(window, |e, window| {
             let load_piece = |piece| {
-                let (ptr, inside) = e.element_place(window, layout, piece * width);
+                let (ptr, inside) = e.element_ptr_and_bounds_test(window, layout, piece * width);
                 e.load_where(e.conjunction(inside, is_representative), &otherwise, tile, ptr, order)
             };
             (0..piece_count).flat_map(load_piece).collect()
@@ -125,13 +126,13 @@ impl<'c> Emitter<'c, '_> {
         if is_representative.is_some() { self.broadcast_in_warp(layout, elem, registers) } else { registers }
     }
 
-    /// Emits the stores of a tile to a window, `width` elements at a time.
+    /// Emits the stores of a tile to a window, with vectors of `width` elements.
     fn store_window(&self, window: &Window<'c>, tile: Value, width: usize, order: Order) {
         let (elem, layout) = (self.elem(tile), self.layout(tile));
         let is_representative = self.is_representative(&layout);
         self.emit_window_access(window, |e, window| {
             for first in (0..layout.registers()).step_by(width) {
-                let (ptr, inside) = e.element_place(window, &layout, first);
+                let (ptr, inside) = e.element_ptr_and_bounds_test(window, &layout, first);
                 e.emit_guarded(e.conjunction(inside, is_representative), &[], |e| {
                     e.store_elements(elem, ptr, &e.registers_of(tile)[first..first + width], order);
                     Vec::new()
@@ -148,7 +149,7 @@ impl<'c> Emitter<'c, '_> {
         let is_representative = self.is_representative(&layout);
         self.emit_window_access(window, |e, window| {
             for register in 0..layout.registers() {
-                let (ptr, inside) = e.element_place(window, &layout, register);
+                let (ptr, inside) = e.element_ptr_and_bounds_test(window, &layout, register);
                 e.emit_guarded(e.conjunction(inside, is_representative), &[], |e| {
                     e.atomic_instruction(&atomic, elem, order, ptr, &[e.registers_of(tile)[register]]);
                     Vec::new()
@@ -205,7 +206,7 @@ impl<'c> Emitter<'c, '_> {
         is_inside
     }
 
-    /// Computes the part of an access that does not depend on the register: the thread's coordinates and its base address.
+    /// Computes the part of a view access that all registers of a thread share: the thread's coordinates and its base address.
     pub(super) fn window_of(
         &self,
         op: OpId,
@@ -261,7 +262,7 @@ impl<'c> Emitter<'c, '_> {
 
     /// The address of a register's element, and whether the element is inside the bounds. The condition is `None` if no dimension
     /// is checked.
-    pub(super) fn element_place(
+    pub(super) fn element_ptr_and_bounds_test(
         &self,
         window: &Window<'c>,
         layout: &Layout,
@@ -290,7 +291,8 @@ impl<'c> Emitter<'c, '_> {
         offset.map_or(ir.ptr_to_int(base), |offset| ir.add(ir.ptr_to_int(base), bytes(offset)))
     }
 
-    /// The base pointer for a register's element, and the offset of the element from it, in elements.
+    /// The base pointer for a register's element, and the distance from this pointer to the element, in elements. `None` means no
+    /// distance.
     fn base_and_offset(&self, window: &Window<'c>, layout: &Layout, register: usize) -> (PointerValue<'c>, Option<IntValue<'c>>) {
         let ir = self.ir;
         let element = xor_of_bases(&layout.register, register as u32);
@@ -324,12 +326,12 @@ impl<'c> Emitter<'c, '_> {
         ir.element_ptr(ir.memory_type(elem), base, offset)
     }
 
-    /// The value that a load returns for elements outside the tensor.
+    /// The value that a load through this window returns for elements outside the tensor.
     pub(super) fn padding_of(&self, elem: Elem, window: &Window<'c>) -> Val<'c> {
         self.padding_value(elem, window.padding)
     }
 
-    /// Returns the value of elements outside the tensor.
+    /// Returns the value that a load with this padding returns for elements outside the tensor.
     fn padding_value(&self, elem: Elem, padding: Option<Padding>) -> Val<'c> {
         let encode = |value: f64| float::encode(elem.carrier(), value, Rounding::NearestEven, OverflowResult::Ieee);
         let bits = match padding {

@@ -78,8 +78,8 @@ impl<'c> Emitter<'c, '_> {
         ir.intrinsic_value("llvm.nvvm.shfl.sync.idx.i32", &[], &args).into_int_value()
     }
 
-    /// Whether only the first thread of a role needs to execute its body, because the role only issues TMA copies or `tcgen05`
-    /// MMAs.
+    /// Whether only the first thread of a warp role needs to execute the role's body. The body then has only TMA copies or
+    /// `tcgen05` MMAs, with their pipeline operations and uniform values.
     pub(super) fn is_of_first_thread(&self, body: Region) -> bool {
         let pipelines = &self.function.attrs.pipelines;
         let is_uniform = |ty: &Type| !matches!(ty, Type::Tile { .. }) || element_count(ty.shape()) == 1;
@@ -196,7 +196,7 @@ impl<'c> Emitter<'c, '_> {
         self.shared_base.expect("a function with pipelines has shared memory")
     }
 
-    /// The address of a stage's mbarrier, and a constant offset to add, in bytes.
+    /// The address of a stage's mbarrier, as a base address and a constant offset to add to it, in bytes.
     fn pipeline_barrier(&self, info: &PipelineInfo, stage: Option<Value>, side: Side) -> (IntValue<'c>, u32) {
         let ir = self.ir;
         let offset = if side == Side::Full { info.full_barrier(0) } else { info.empty_barrier(0) };
@@ -247,8 +247,9 @@ impl<'c> Emitter<'c, '_> {
         self.repeat_until_true(&text, constraints, &args);
     }
 
-    /// Emits a wait until the phase of an mbarrier with this parity is complete.
-    pub(super) fn wait_at(&self, address: IntValue<'c>, offset: u32, parity: IntValue<'c>, scope: &str) {
+    /// Emits a wait until the phase with this parity of the mbarrier at `address + offset` is complete. `scope` is empty (CTA
+    /// scope) or `.acquire.cluster`.
+    pub(super) fn wait_for_mbarrier_parity(&self, address: IntValue<'c>, offset: u32, parity: IntValue<'c>, scope: &str) {
         let text = format!("mbarrier.try_wait.parity{scope}.shared.b64 $0, [$1+{offset}], $2;");
         self.repeat_until_true(&text, "=b,r,r", &[address.into(), parity.into()]);
     }
@@ -271,11 +272,11 @@ impl<'c> Emitter<'c, '_> {
         let (address, offset) = self.pipeline_barrier(info, stage, side);
         // For `tcgen05` MMAs, the issuing thread commits its MMAs. The arrival takes effect when the MMAs are complete.
         if side == Side::Full && info.fill == Fill::Mma || side == Side::Empty && info.drains_alone() {
-            return self.commit_to(info, address, offset);
+            return self.emit_tcgen05_commit(info, address, offset);
         }
         let of_cta_pair = self.function.attrs.is_of_cta_pair(info);
         if side == Side::Empty && (info.multicast.is_some() || of_cta_pair) {
-            return self.signal_ctas(info, address, offset);
+            return self.release_in_remote_ctas(info, address, offset);
         }
         let text = match (side, info.fill) {
             (Side::Full, Fill::Tma) => {
@@ -317,9 +318,9 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm(None, &text, "r,r", &[address.into(), lane.into()], true);
     }
 
-    /// Emits the release of a stage that other CTAs fill too. With multicast, all these CTAs receive an arrival. In a CTA pair,
-    /// only the leading CTA receives an arrival.
-    fn signal_ctas(&self, info: &PipelineInfo, address: IntValue<'c>, offset: u32) {
+    /// Emits the arrivals that release a stage which other CTAs fill too. With multicast, the empty barrier of each of these CTAs
+    /// receives an arrival. In a CTA pair, only the empty barrier of the leading CTA receives an arrival.
+    fn release_in_remote_ctas(&self, info: &PipelineInfo, address: IntValue<'c>, offset: u32) {
         let (ir, of_cta_pair) = (self.ir, self.function.attrs.is_of_cta_pair(info));
         let ctas = if of_cta_pair { 1 } else { self.function.attrs.releasing_ctas(info) };
         self.tmem_fence(true);
@@ -340,13 +341,14 @@ impl<'c> Emitter<'c, '_> {
         }
     }
 
-    /// A bit mask of all CTAs of the cluster.
+    /// The 16-bit mask with one bit per CTA of the cluster, which multicast instructions expect.
     pub(super) fn all_ctas(&self) -> Val<'c> {
         let bits = (1u64 << self.function.attrs.cooperating_ctas()) - 1;
         self.ir.context.i16_type().const_int(bits, false).into()
     }
 
-    /// The address of the full barrier of the current stage of a buffer.
+    /// The address of the pipeline's full barrier for the current stage of a buffer. In a CTA pair, this is the barrier of the
+    /// leading CTA.
     pub(super) fn full_barrier(&self, pipeline: Pipeline, buffer: Buffer) -> IntValue<'c> {
         let (ir, info) = (self.ir, &self.function.attrs.pipelines[pipeline]);
         let base = self.shared_address();

@@ -1,6 +1,7 @@
-//! Warp-group MMAs: a sequence of `wgmma` instructions, from its fence to the commit of its group or to its wait.
+//! Emits warp-group MMAs. Each MMA op becomes a sequence of `wgmma` instructions that starts with `wgmma.fence` and ends with the
+//! commit of its group or with a wait.
 //!
-//! Invariant: the sequence is one piece of inline assembly, so no other instruction accesses the accumulators within it.
+//! Invariant: the sequence is one piece of inline assembly, so no other instruction in between accesses the accumulators.
 //! While MMAs are in flight, the code passes the accumulators unchanged from one piece of assembly to the next, and through the
 //! wait.
 
@@ -156,7 +157,7 @@ impl<'c> Emitter<'c, '_> {
         self.ir.asm_many(&types, text, &constraints.join(","), &args, true)
     }
 
-    /// The K extent of the right operand.
+    /// The K extent of the right operand, in elements.
     fn k_extent(&self, rhs: Buffer, transposed: bool) -> u32 {
         let shape = &self.function.attrs.program.buffers[rhs].shape;
         shape[shape.len() - if transposed { 1 } else { 2 }]
@@ -190,7 +191,7 @@ impl<'c> Emitter<'c, '_> {
     }
 }
 
-/// The source of the left operand.
+/// The source of the left operand (A) of one `wgmma` instruction.
 enum LeftOperand {
     /// Shared memory, at an offset in bytes. `transposed`: the operand is contiguous along M instead of K.
     SharedOperand { offset: u32, transposed: bool },

@@ -6,9 +6,9 @@
 //! See also: Triton's software `PipelineExpander`, LLVM's `ModuloScheduleExpander`.
 //!
 //! A copy that runs `d` iterations ahead is issued for the first `d` iterations in a prologue. The steady loop then runs as long as
-//! every copy has an iteration to fetch, so its copies need no condition. If the trip count is at most `d`, the steady loop does not
-//! run. An epilogue loop without the copies of the largest distance runs the remaining iterations. A long body is emitted only once
-//! instead, with a condition around each copy.
+//! every copy has an iteration to fetch, so its copies need no condition. If the trip count is at most `d`, the steady loop does
+//! not run. An epilogue loop without the copies of the largest distance runs the remaining iterations. A long body is emitted only
+//! once instead, with a condition around each copy.
 //!
 //! Constant group count: every copy ends a copy group each time control passes its position, whether a copy was issued or not.
 //! The number of groups that may be unfinished when an iteration needs its data is therefore a constant.
@@ -41,51 +41,52 @@ mod tma_steps;
 /// Facts about the pipelined loops, for the barrier pass.
 #[derive(Default)]
 pub(crate) struct PipelinedLoops {
-    /// For an op on multi-stage buffers, the iteration for which the op works, relative to the current iteration. In a prologue, it
-    /// is relative to the first iteration.
+    /// For an op on multi-stage buffers, the iteration whose data the op accesses, relative to the current iteration. In a
+    /// prologue, this number is relative to the first iteration.
     pub(crate) iterations: BTreeMap<OpId, i32>,
-    /// For each `for` op, its part of the pipelined loop.
+    /// For each `for` op of a pipelined loop, the part of the loop that the op executes.
     pub(crate) parts: BTreeMap<OpId, LoopPart>,
-    /// The operand buffers of the MMAs for which a `group_wait` waits. MMAs may read them until the wait ends.
+    /// For each `group_wait`, the operand buffers of the MMAs for which the op waits. The MMAs may read these buffers until the
+    /// wait ends.
     pub(crate) freed_operands: BTreeMap<OpId, Vec<Buffer>>,
 }
 
 impl PipelinedLoops {
-    /// Copies the entries of an op to `new`, a clone of the op.
-    fn copy_entries(&mut self, op: OpId, new: OpId) {
-        self.iterations.get(&op).copied().into_iter().for_each(|iteration| _ = self.iterations.insert(new, iteration));
-        self.parts.get(&op).copied().into_iter().for_each(|part| _ = self.parts.insert(new, part));
-        self.freed_operands.get(&op).cloned().into_iter().for_each(|buffers| _ = self.freed_operands.insert(new, buffers));
+    /// Copies the entries of an op to its clone.
+    fn copy_entries(&mut self, op: OpId, clone: OpId) {
+        self.iterations.get(&op).copied().into_iter().for_each(|iteration| _ = self.iterations.insert(clone, iteration));
+        self.parts.get(&op).copied().into_iter().for_each(|part| _ = self.parts.insert(clone, part));
+        self.freed_operands.get(&op).cloned().into_iter().for_each(|buffers| _ = self.freed_operands.insert(clone, buffers));
     }
 }
 
 /// The part of a pipelined loop that a `for` op executes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopPart {
-    /// The iterations in which every copy has an iteration to fetch.
+    /// The iterations in which every copy still has a later iteration to fetch data for.
     Steady,
-    /// The remaining iterations, without the copies of the largest distance.
+    /// The remaining iterations, without the copies of the largest prefetch distance.
     Epilogue,
     /// The full loop: a condition before each copy tests whether the copy's iteration exists.
     Full,
 }
 
 impl LoopPart {
-    /// Returns whether no other part of the loop follows.
+    /// Returns whether no other part of the pipelined loop follows this part.
     pub(crate) fn is_last(self) -> bool {
         self != LoopPart::Steady
     }
 }
 
-/// Largest number of `mma.sync` instructions per warp in a body that is emitted twice. In a longer body the conditions around the
-/// copies cost little, and `ptxas` would take long for the second copy of the body.
+/// Largest number of `mma.sync` instructions per warp in a body that is emitted twice, as steady loop and as epilogue. In a longer
+/// body the conditions around the copies cost little, and `ptxas` would take long for the second copy of the body.
 const MAX_MMAS_OF_REPEATED_BODY: u32 = 128;
 
 /// Rewrites the scheduled loops. `has_producer_warp`: a producer warp will issue the TMA copies, separate from the warp roles that
 /// compute.
 pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], has_producer_warp: bool) -> PipelinedLoops {
     let mut pipelined_loops = PipelinedLoops::default();
-    let (mut rewritten, mut starts) = (BTreeMap::new(), BTreeMap::new());
+    let (mut rewritten, mut start_positions) = (BTreeMap::new(), BTreeMap::new());
     let all_loops = for_loops(function);
     let plan = |schedule: &LoopSchedule| {
         let for_op = all_loops[schedule.index as usize];
@@ -102,7 +103,7 @@ pub(crate) fn run(function: &mut Function, schedules: &[LoopSchedule], has_produ
             out: Vec::new(),
             pipelined_loops: &mut pipelined_loops,
             rewritten: &mut rewritten,
-            starts: &mut starts,
+            start_positions: &mut start_positions,
             plan: &plan,
             region,
             enclosing_ops,
@@ -125,32 +126,33 @@ fn enclosing_ops(function: &Function, for_op: OpId) -> Vec<OpId> {
     enclosing_ops
 }
 
-/// A copy and its prefetch distance.
-struct Copy {
+/// An asynchronous copy of a scheduled loop, with its prefetch distance.
+struct ScheduledCopy {
     op: OpId,
     /// The prefetch distance in iterations.
     prefetch_distance: u32,
+    /// The buffer that the copy fills.
     buffer: Buffer,
     /// The ops that compute the address of the copy, or `None` if the copy is not moved to another iteration.
-    slice: Option<Vec<OpId>>,
+    address_slice: Option<Vec<OpId>>,
 }
 
-/// The decisions with which one loop is rewritten.
+/// The decisions that determine how one loop is rewritten.
 struct PipelinePlan {
     /// The ops of an iteration in the order of the schedule.
     order: Vec<OpId>,
-    /// The copies that threads issue, in the order of the schedule.
-    copies: Vec<Copy>,
-    /// The TMA copies.
-    tma_copies: Vec<Copy>,
-    /// The groups in which the TMA copies fill pipelines.
+    /// The copies that threads issue (`cp.async`), in the order of the schedule.
+    copies: Vec<ScheduledCopy>,
+    /// The TMA copies whose address depends only on the loop counter, in the order of the schedule.
+    tma_copies: Vec<ScheduledCopy>,
+    /// The TMA copies in groups. The copies of a group fill one stage of a pipeline together.
     groups: Vec<CopyGroup>,
     /// Whether threads or MMAs used the memory of the pipelines of `groups` before the loop.
     memory_used_before: bool,
-    /// The pipeline by which threads signal the producer warp that the memory is free.
+    /// The pipeline through which threads signal the producer warp that the memory of the stages is free. `None` if the memory was
+    /// not used before the loop, or if there is no producer warp.
     signalled_by: Option<Pipeline>,
-    /// The `wgmma` during which stages are filled for later iterations. If there is none, the fills are at the start of an
-    /// iteration.
+    /// The `wgmma` during which stages are filled for later iterations. If `None`, stages are filled at the start of an iteration.
     fills_during: Option<OpId>,
     /// Whether the body is emitted only once, as [`LoopPart::Full`].
     emitted_once: bool,
@@ -171,32 +173,34 @@ impl PipelinePlan {
             let op = ops[entry.op as usize];
             let buffer = body.ops[op].kind.effects().copied_to()?;
             let prefetch_distance = last_stage - entry.stage;
-            Some(Copy { op, prefetch_distance, buffer, slice: address_slice(function, for_op, op).ok() })
+            Some(ScheduledCopy { op, prefetch_distance, buffer, address_slice: address_slice(function, for_op, op).ok() })
         };
-        let all_copies: Vec<Copy> = entries.iter().filter_map(copy_of_entry).collect();
+        let all_copies: Vec<ScheduledCopy> = entries.iter().filter_map(copy_of_entry).collect();
         // If a copy's buffer has more than one stage, a producer warp may issue the copy ahead.
         let may_run_ahead =
             all_copies.iter().any(|copy| copy.prefetch_distance > 0 || function.attrs.placements[copy.buffer].depth > 1);
         let block = body.block_of(for_body(function, for_op));
-        let in_flight = if may_run_ahead && schedule.in_flight { wgmma_in_flight::mmas(function, block) } else { Vec::new() };
-        let (mut tma_copies, copies): (Vec<Copy>, Vec<Copy>) =
+        let in_flight =
+            if may_run_ahead && schedule.in_flight { wgmma_in_flight::mmas_left_in_flight(function, block) } else { Vec::new() };
+        let (mut tma_copies, copies): (Vec<ScheduledCopy>, Vec<ScheduledCopy>) =
             all_copies.into_iter().partition(|copy| tma_pipelines::buffer_filled_by_tma(&body.ops[copy.op].kind).is_some());
-        // A copy that depends on more than the loop counter stays where it is, and the hazard checker reports it.
-        tma_copies.retain(|copy| copy.slice.is_some());
-        // With TMA, only one thread tests whether there is a copy to issue. This costs less than emitting the code twice.
+        // A TMA copy whose address depends on more than the loop counter stays where it is, and the hazard checker reports the
+        // copy.
+        tma_copies.retain(|copy| copy.address_slice.is_some());
+        // With TMA, only one thread tests whether there is a copy to issue. This test costs less than a second copy of the body.
         let emitted_once = !tma_copies.is_empty() || mma_sync_instructions(function, for_op) > MAX_MMAS_OF_REPEATED_BODY;
         let first_mma =
             |buffer| order.iter().copied().find(|op| tmem_mma_buffers::mma_operands(&body.ops[*op].kind).contains(&Some(buffer)));
-        let reads = |op: &OpId, copy: &Copy| {
+        let reads = |op: &OpId, copy: &ScheduledCopy| {
             *op != copy.op && buffer_accesses(&body.ops[*op].kind).iter().any(|access| access.buffer() == copy.buffer)
         };
-        let mmas_before = |copy: &Copy| {
+        let mmas_before = |copy: &ScheduledCopy| {
             let before = order.iter().take_while(|op| !reads(op, copy));
             before.filter(|op| matches!(body.ops[**op].kind, Op::Core(tileas::Op::Mma { .. }))).count()
         };
-        let alternating = tma_pipelines::filled_alternately(function, block);
-        let tma_copy = |copy: &Copy| {
-            let &Copy { op, prefetch_distance, buffer, .. } = copy;
+        let alternating = tma_pipelines::buffers_filled_alternately(function, block);
+        let tma_copy = |copy: &ScheduledCopy| {
+            let &ScheduledCopy { op, prefetch_distance, buffer, .. } = copy;
             let (alternating, mma) = (alternating.contains(&buffer), first_mma(buffer));
             TmaCopy { op, buffer, prefetch_distance, alternating, mma, mmas_before: mmas_before(copy) }
         };
@@ -227,15 +231,15 @@ impl PipelinePlan {
         (0..self.copies.len()).filter(|i| self.copies[*i].prefetch_distance > 0).collect()
     }
 
-    /// Returns how many copy groups may be unfinished when an op needs a copy's data, after `issued` groups of the same iteration.
-    /// Relies on the constant group count.
+    /// Returns how many copy groups may be unfinished when an op needs the data of the copy with index `copy`. `issued`: the groups
+    /// that the iteration has committed before the op. Relies on the constant group count.
     fn pending_groups(&self, copy: usize, issued: usize) -> u32 {
         let groups = self.copies[copy].prefetch_distance as usize * self.copies.len() + issued;
         (groups - copy - 1) as u32
     }
 }
 
-/// The new value of each old value.
+/// Maps each value of the original loop to its value in the rewritten loop.
 type ValueMap = BTreeMap<Value, Value>;
 
 /// Rewrites one scheduled loop.
@@ -247,21 +251,25 @@ struct LoopRewriter<'a> {
     /// The ops that replaced each loop already rewritten.
     rewritten: &'a mut BTreeMap<OpId, Vec<OpId>>,
     /// For each pipeline, the position at which the most recently written loop starts, if no loop encloses that loop.
-    starts: &'a mut BTreeMap<Pipeline, StagePhase>,
+    start_positions: &'a mut BTreeMap<Pipeline, StagePhase>,
     plan: &'a PipelinePlan,
+    /// The region of the function.
     region: Region,
     /// The loops and conditions around this loop, outermost first.
     enclosing_ops: Vec<OpId>,
     /// The positions in the loop's pipelines at the start of the block of each op in `enclosing_ops`, and of the loop's block.
     entry_positions: Vec<Vec<Value>>,
+    /// The number of threads of the CTA.
     threads: u32,
+    /// The number of stages of each buffer.
     depths: BTreeMap<Buffer, u32>,
     /// The current stages of the multi-stage buffers that the op being written reads.
     read_stages: BTreeMap<Buffer, Value>,
+    /// The source location of the loop, which the new ops get.
     loc: Loc,
 }
 
-/// The stage to read and the stage to fill, for copies with the same prefetch distance and depth.
+/// The stage to read and the stage to fill, shared by all copies with the same prefetch distance and depth.
 struct StageCursor {
     prefetch_distance: u32,
     depth: u32,
@@ -276,14 +284,17 @@ struct StagePhase {
     phase: Value,
 }
 
-/// Values that all parts of a loop share.
+/// The parameters of the original loop, which all parts of the pipelined loop share.
 struct LoopFrame {
-    index: Type,
+    counter_type: Type,
+    /// Whether comparisons of the counter are unsigned.
     unsigned: bool,
     step: Value,
+    /// The exclusive upper bound of the original loop.
     upper: Value,
     /// Maps each prefetch distance, in iterations, to the distance times `step`.
     distances: BTreeMap<u32, Value>,
+    /// The body of the original loop.
     region: Region,
 }
 
@@ -293,18 +304,18 @@ impl LoopRewriter<'_> {
         let loop_op = self.body.ops[for_op].kind.core().and_then(Core::as_loop).expect("only loops are scheduled");
         let LoopBounds { lower, upper, step, unsigned } = loop_op.bounds.expect("only `for` loops are scheduled");
         let (init, region) = (loop_op.init.to_vec(), loop_op.body);
-        let index = self.body.ty(lower).clone();
-        let mut frame = LoopFrame { index, unsigned, step, upper, distances: BTreeMap::new(), region };
-        self.acquire_memory();
-        let carried = self.carried_positions();
+        let counter_type = self.body.ty(lower).clone();
+        let mut frame = LoopFrame { counter_type, unsigned, step, upper, distances: BTreeMap::new(), region };
+        self.emit_memory_acquire();
+        let carried = self.add_carried_positions();
         let has_fetch = self.emit_prologue(&mut frame, lower, &carried);
         let stage_cursors = self.stage_cursors();
         let positions = if carried.is_empty() { self.emit_first_positions() } else { carried };
         // The steady loop ends where the copies of the largest distance have no iteration left to fetch.
         let steady_end = match frame.distances.get(&self.plan.max_prefetch_distance()) {
             Some(&distance) if !self.plan.emitted_once => {
-                let end = self.emit_binary(Binary::SubI { overflow: Overflow::None }, upper, distance, &frame.index.clone());
-                self.emit_core(Core::Select { cond: has_fetch, yes: end, no: lower }, frame.index.clone())
+                let end = self.emit_binary(Binary::SubI { overflow: Overflow::None }, upper, distance, &frame.counter_type.clone());
+                self.emit_core(Core::Select { cond: has_fetch, yes: end, no: lower }, frame.counter_type.clone())
             }
             _ => upper,
         };
@@ -323,7 +334,7 @@ impl LoopRewriter<'_> {
             let wait = self.append_op(Op::GroupWait { pending: 0, accumulators: last_accumulators }, []);
             let reads = self.plan.in_flight.iter().flat_map(|mma| mma.operand_buffers.clone());
             self.pipelined_loops.freed_operands.insert(wait, reads.collect());
-            self.release_after_loop(&frame, lower, &results[init.len() + 2 * stage_cursors.len()..]);
+            self.emit_releases_after_loop(&frame, lower, &results[init.len() + 2 * stage_cursors.len()..]);
         }
         // Replace the loop.
         let old = self.body.ops[for_op].results.clone();
@@ -332,32 +343,34 @@ impl LoopRewriter<'_> {
         }
         let position_range = init.len() + 2 * stage_cursors.len()..results.len() - 1;
         self.forward_positions(for_op, &results[position_range.clone()]);
-        self.continue_after(&results[position_range], &positions);
+        self.connect_to_later_loop(&results[position_range], &positions);
         let (block, at) = self.place_of(for_op);
         let out = std::mem::take(&mut self.out);
         self.body.blocks[block].ops.splice(at..=at, out.iter().copied());
         self.rewritten.insert(for_op, out);
     }
 
-    /// The block of an op, and its index in the block.
+    /// Returns the block that contains an op, and the index of the op in the block.
     fn place_of(&self, op: OpId) -> (base::Block, usize) {
         let place =
             self.body.blocks.iter().find_map(|(block, node)| Some((block, node.ops.iter().position(|other| *other == op)?)));
-        place.expect("the loop is in a block")
+        place.expect("the op is in a block")
     }
 
     /// Emits the copies of the first iterations, each under the condition that its iteration exists. Returns the condition that the
-    /// next iteration exists. After the prologue, the copies with the largest distance fetch that iteration first. Fills in the
+    /// iteration at the largest prefetch distance exists, which is the first iteration that the steady loop fetches. Fills in the
     /// distances of `frame`.
     fn emit_prologue(&mut self, frame: &mut LoopFrame, lower: Value, positions: &[StagePhase]) -> Value {
         let max_prefetch_distance = self.plan.max_prefetch_distance();
-        let mut exists = self.less_than(frame, lower, frame.upper);
-        // Index of iteration `j`, and whether the iteration exists. The index of an existing iteration has not wrapped around.
+        let mut exists = self.emit_less_than(frame, lower, frame.upper);
+        // For each iteration from the first: its loop counter, and whether the iteration exists. The counter of an existing
+        // iteration has not wrapped around.
         let mut iterations = vec![(lower, exists)];
         let mut distance = None;
         for prefetch_distance in 1..=max_prefetch_distance {
             let (current, _) = *iterations.last().expect("the list starts with one iteration");
-            let remaining = self.emit_binary(Binary::SubI { overflow: Overflow::None }, frame.upper, current, &frame.index.clone());
+            let remaining =
+                self.emit_binary(Binary::SubI { overflow: Overflow::None }, frame.upper, current, &frame.counter_type.clone());
             let has_next = Core::Compare {
                 kind: Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned },
                 lhs: frame.step,
@@ -365,9 +378,10 @@ impl LoopRewriter<'_> {
             };
             let has_next = self.emit_core(has_next, scalar_type(Scalar::I1));
             exists = self.emit_binary(Binary::And, exists, has_next, &scalar_type(Scalar::I1));
-            let next = self.add(current, frame.step, &frame.index.clone());
+            let next = self.emit_add(current, frame.step, &frame.counter_type.clone());
             iterations.push((next, exists));
-            let total_distance = distance.map_or(frame.step, |before| self.add(before, frame.step, &frame.index.clone()));
+            let total_distance =
+                distance.map_or(frame.step, |before| self.emit_add(before, frame.step, &frame.counter_type.clone()));
             frame.distances.insert(prefetch_distance, total_distance);
             distance = Some(total_distance);
         }
@@ -379,7 +393,7 @@ impl LoopRewriter<'_> {
                     let depth = self.depths[&copy.buffer];
                     let stage = (depth > 1).then(|| iteration % depth);
                     self.emit_if(exists, |rewriter| {
-                        let stage = stage.map(|stage| rewriter.i32_constant(stage));
+                        let stage = stage.map(|stage| rewriter.emit_i32_constant(stage));
                         rewriter.emit_copy(frame, copy, index, stage, iteration as i32, &ValueMap::new());
                     });
                 }
@@ -410,13 +424,13 @@ impl LoopRewriter<'_> {
         let stage_cursor = |(prefetch_distance, depth)| StageCursor {
             prefetch_distance,
             depth,
-            read_stage: self.i32_constant(0),
-            fill_stage: self.i32_constant(prefetch_distance),
+            read_stage: self.emit_i32_constant(0),
+            fill_stage: self.emit_i32_constant(prefetch_distance),
         };
         distances_and_depths.into_iter().map(stage_cursor).collect()
     }
 
-    /// Emits a `for` op over a part of the iterations. Returns its results.
+    /// Emits a `for` op over the iterations from `lower` to `upper`. Returns the results of the op.
     fn emit_part(
         &mut self,
         frame: &LoopFrame,
@@ -428,7 +442,7 @@ impl LoopRewriter<'_> {
         let outer = std::mem::take(&mut self.out);
         let region = self.body.new_region();
         let block = self.body.new_block(region);
-        let counter = self.body.add_argument(block, frame.index.clone());
+        let counter = self.body.add_argument(block, frame.counter_type.clone());
         let args: Vec<Value> = init
             .iter()
             .map(|value| self.body.ty(*value).clone())
@@ -442,7 +456,7 @@ impl LoopRewriter<'_> {
         let (stages, position_values) = args[old.len() - 1..args.len() - 1].split_at(2 * stage_cursors.len());
         let starts: Vec<StagePhase> =
             position_values.chunks(2).map(|position| StagePhase { stage: position[0], phase: position[1] }).collect();
-        let positions = self.positions_of_groups(&starts);
+        let positions = self.emit_group_positions(&starts);
         let stage_cursors: Vec<StageCursor> = stage_cursors
             .iter()
             .zip(stages.chunks(2))
@@ -454,13 +468,13 @@ impl LoopRewriter<'_> {
             })
             .collect();
         self.emit_iteration(frame, part, counter, &stage_cursors, &positions, &mut map);
-        self.release_at_iteration_end(frame, lower, counter, &positions);
-        // The values with which the next iteration starts.
+        self.emit_releases_at_iteration_end(frame, lower, counter, &positions);
+        // The values that the iteration forwards to the next iteration.
         let terminator = self.body.terminator(self.body.block_of(frame.region)).expect("a loop's body ends in continue");
         let mut continued: Vec<Value> =
             self.body.ops[terminator].kind.operands().iter().map(|value| mapped(&map, *value)).collect();
         for stage_cursor in &stage_cursors {
-            // If the multi-stage buffer has no stage to spare, the next stage to fill is the stage that this iteration reads.
+            // If all stages other than the stage being read hold prefetched data, the next fill goes to the stage being read.
             let next_fill_stage = if stage_cursor.depth == stage_cursor.prefetch_distance + 1 {
                 stage_cursor.read_stage
             } else {
@@ -471,7 +485,7 @@ impl LoopRewriter<'_> {
         for StagePhase { stage, phase } in self.emit_next_positions(&positions) {
             continued.extend([stage, phase]);
         }
-        continued.push(self.add(counter, frame.step, &frame.index.clone()));
+        continued.push(self.emit_add(counter, frame.step, &frame.counter_type.clone()));
         self.append_core(Core::Continue { values: continued }, Vec::new());
         let ops = std::mem::replace(&mut self.out, outer);
         self.body.blocks[block].ops = ops;
@@ -494,14 +508,15 @@ impl LoopRewriter<'_> {
         map: &mut ValueMap,
     ) {
         let plan = self.plan;
-        // All copies get one token without order, because ops that need the data come after the wait and its barrier.
+        // One token without ordering replaces the tokens of all copies, because ops that need the data come after the wait and its
+        // barrier.
         let token = self.emit_core(Core::MakeToken {}, Type::Token);
         for copy in plan.copies.iter().chain(&plan.tma_copies) {
             let copy_token = self.body.result(copy.op);
             map.insert(copy_token, token);
         }
         let (mut filled_groups, mut waited_groups) = (BTreeSet::new(), BTreeSet::new());
-        // Fill before the iteration reads anything, so that no other op comes between reads and MMAs.
+        // Fill stages before the iteration reads anything, so that no other op comes between the reads and the MMAs.
         if plan.fills_during.is_none() {
             self.emit_fills_ahead(frame, counter, positions, &mut filled_groups, map);
         }
@@ -511,7 +526,7 @@ impl LoopRewriter<'_> {
         for &op in &plan.order {
             if let Some(copy) = plan.copies.iter().find(|copy| copy.op == op) {
                 if copy.prefetch_distance > 0 && plan.in_flight.iter().any(|mma| mma.operand_buffers.contains(&copy.buffer)) {
-                    self.wait_for_copies(&plan.prefetched_copies(), issued, &mut ready);
+                    self.emit_copy_wait(&plan.prefetched_copies(), issued, &mut ready);
                 }
                 self.emit_scheduled_copy(frame, part, copy, counter, stage_cursors, map);
                 self.emit_copy_commit();
@@ -525,13 +540,13 @@ impl LoopRewriter<'_> {
                 continue;
             }
             let read: Vec<Buffer> = self.buffer_accesses_of(op).into_iter().map(SchedulingAccess::buffer).collect();
-            self.wait_for_stages(&read, positions, &filled_groups, &mut waited_groups);
+            self.emit_stage_waits(&read, positions, &filled_groups, &mut waited_groups);
             let needed = (0..plan.copies.len()).filter(|i| read.contains(&plan.copies[*i].buffer));
             let needed: Vec<usize> = needed.collect();
             if needed.iter().any(|i| !ready.contains(i)) {
                 // One wait covers all copies fetched in earlier iterations.
                 let all: Vec<usize> = needed.iter().copied().chain(plan.prefetched_copies()).collect();
-                self.wait_for_copies(&all, issued, &mut ready);
+                self.emit_copy_wait(&all, issued, &mut ready);
             }
             let read = needed.iter().map(|i| &plan.copies[*i]).filter(|copy| copy.prefetch_distance > 0);
             self.read_stages = read.map(|copy| (copy.buffer, self.stage_cursor(stage_cursors, copy).read_stage)).collect();
@@ -539,7 +554,7 @@ impl LoopRewriter<'_> {
             for op in self.rewritten.get(&op).cloned().unwrap_or_else(|| vec![op]) {
                 self.clone_op(op, map);
             }
-            self.release_after(op, positions);
+            self.emit_releases_after(op, positions);
             if plan.fills_during == Some(op) {
                 let mma = self.set_in_flight();
                 self.emit_fills_ahead(frame, counter, positions, &mut filled_groups, map);
@@ -554,9 +569,9 @@ impl LoopRewriter<'_> {
         }
     }
 
-    /// Emits a wait and a barrier for copies that are not in `ready` yet. `issued`: the number of groups that the iteration has
-    /// issued so far.
-    fn wait_for_copies(&mut self, copies: &[usize], issued: usize, ready: &mut BTreeSet<usize>) {
+    /// Emits a wait and a barrier for the copies that are not in `ready` yet, and adds the copies to `ready`. `issued`: the number
+    /// of copy groups that the iteration has committed so far.
+    fn emit_copy_wait(&mut self, copies: &[usize], issued: usize, ready: &mut BTreeSet<usize>) {
         let unready = copies.iter().filter(|i| !ready.contains(i));
         let Some(pending) = unready.map(|i| self.plan.pending_groups(*i, issued)).min() else { return };
         self.append_op(Op::CopyWait { pending }, []);
@@ -566,7 +581,7 @@ impl LoopRewriter<'_> {
     }
 
     /// Returns the cursor of the stage that a copy fills.
-    fn stage_cursor<'r>(&self, stage_cursors: &'r [StageCursor], copy: &Copy) -> &'r StageCursor {
+    fn stage_cursor<'r>(&self, stage_cursors: &'r [StageCursor], copy: &ScheduledCopy) -> &'r StageCursor {
         let depth = self.depths[&copy.buffer];
         stage_cursors
             .iter()
@@ -574,8 +589,8 @@ impl LoopRewriter<'_> {
             .expect("every prefetched copy has a stage cursor")
     }
 
-    /// Leaves the last emitted op, which is an MMA, in flight. Emits a wait for the same MMA of the previous iteration, which read
-    /// the buffers `reads`.
+    /// Leaves the last emitted op, which is an MMA, in flight. Emits a wait for the same MMA of the previous iteration. That MMA
+    /// has read the buffers `reads`.
     fn leave_in_flight(&mut self, reads: &[Buffer]) {
         self.set_in_flight();
         let pending = self.plan.in_flight.len() as u32;
@@ -598,12 +613,12 @@ impl LoopRewriter<'_> {
         &mut self,
         frame: &LoopFrame,
         part: LoopPart,
-        copy: &Copy,
+        copy: &ScheduledCopy,
         counter: Value,
         stage_cursors: &[StageCursor],
         map: &mut ValueMap,
     ) {
-        if copy.slice.is_none() {
+        if copy.address_slice.is_none() {
             let copy_token = self.body.result(copy.op);
             let token = mapped(map, copy_token);
             self.clone_op(copy.op, map);
@@ -621,7 +636,7 @@ impl LoopRewriter<'_> {
         let stage = (self.depths[&copy.buffer] > 1).then_some(stage_cursor.fill_stage);
         let distance = frame.distances[&copy.prefetch_distance];
         let fetch = |rewriter: &mut Self| {
-            let index = rewriter.add(counter, distance, &frame.index.clone());
+            let index = rewriter.emit_add(counter, distance, &frame.counter_type.clone());
             rewriter.emit_copy(frame, copy, index, stage, copy.prefetch_distance as i32, map);
         };
         if part == LoopPart::Steady {
@@ -632,26 +647,36 @@ impl LoopRewriter<'_> {
         self.emit_if(exists, fetch);
     }
 
-    /// Emits the condition that the loop has an iteration at `distance` after the current iteration.
+    /// Emits the condition that the loop has an iteration whose counter is `counter` plus `distance`.
     fn emit_iteration_exists(&mut self, frame: &LoopFrame, distance: Value, counter: Value) -> Value {
-        let remaining = self.emit_binary(Binary::SubI { overflow: Overflow::None }, frame.upper, counter, &frame.index.clone());
+        let remaining =
+            self.emit_binary(Binary::SubI { overflow: Overflow::None }, frame.upper, counter, &frame.counter_type.clone());
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
         self.emit_core(Core::Compare { kind, lhs: distance, rhs: remaining }, scalar_type(Scalar::I1))
     }
 
-    /// Emits a copy for the iteration with this index.
-    fn emit_copy(&mut self, frame: &LoopFrame, copy: &Copy, index: Value, stage: Option<Value>, iteration: i32, map: &ValueMap) {
+    /// Emits a copy for the iteration whose loop counter is `index`. `iteration`: the entry for [`PipelinedLoops::iterations`].
+    fn emit_copy(
+        &mut self,
+        frame: &LoopFrame,
+        copy: &ScheduledCopy,
+        index: Value,
+        stage: Option<Value>,
+        iteration: i32,
+        map: &ValueMap,
+    ) {
         let map = self.emit_addresses(frame, &[copy], index, map);
         self.emit_copy_op(copy, stage, iteration, &map);
     }
 
-    /// Emits the ops that compute the addresses of some copies in the iteration with this index, each op once.
-    fn emit_addresses(&mut self, frame: &LoopFrame, copies: &[&Copy], index: Value, map: &ValueMap) -> ValueMap {
+    /// Emits the ops that compute the addresses of some copies in the iteration whose loop counter is `index`, each op once.
+    /// Returns `map` with the values of these ops.
+    fn emit_addresses(&mut self, frame: &LoopFrame, copies: &[&ScheduledCopy], index: Value, map: &ValueMap) -> ValueMap {
         let mut map = map.clone();
         let counter = self.body.blocks[self.body.block_of(frame.region)].args[0];
         map.insert(counter, index);
         let mut emitted = BTreeSet::new();
-        for &op in copies.iter().filter_map(|copy| copy.slice.as_ref()).flatten() {
+        for &op in copies.iter().filter_map(|copy| copy.address_slice.as_ref()).flatten() {
             if emitted.insert(op) {
                 self.clone_op(op, &mut map);
                 let new = *self.out.last().expect("an op was written");
@@ -662,7 +687,7 @@ impl LoopRewriter<'_> {
     }
 
     /// Emits the op of a copy, with operands that `map` replaces.
-    fn emit_copy_op(&mut self, copy: &Copy, stage: Option<Value>, iteration: i32, map: &ValueMap) {
+    fn emit_copy_op(&mut self, copy: &ScheduledCopy, stage: Option<Value>, iteration: i32, map: &ValueMap) {
         let mut kind = self.body.ops[copy.op].kind.clone();
         drop_token(&mut kind);
         kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));
@@ -673,7 +698,8 @@ impl LoopRewriter<'_> {
         self.pipelined_loops.iterations.insert(new, iteration);
     }
 
-    /// Clones an op of the old body, including its regions, and replaces its operands. Adds its results to the map.
+    /// Clones an op of the original body, including its regions, and replaces its operands by their values in `map`. Adds the
+    /// results to `map`.
     fn clone_op(&mut self, op: OpId, map: &mut ValueMap) {
         let mut node = self.body.ops[op].clone();
         node.kind.for_each_operand_mut(&mut |value| *value = mapped(map, *value));
@@ -700,7 +726,7 @@ impl LoopRewriter<'_> {
         self.out.push(new);
     }
 
-    /// Copies a region with its ops. `map` receives the new values.
+    /// Clones a region with its ops. `map` receives the new values.
     fn clone_region(&mut self, region: Region, map: &mut ValueMap) -> Region {
         let old = self.body.blocks[self.body.block_of(region)].clone();
         let outer = std::mem::take(&mut self.out);
@@ -722,7 +748,7 @@ impl LoopRewriter<'_> {
         std::iter::once(op).chain(inner).flat_map(|op| buffer_accesses(&self.body.ops[op].kind)).collect()
     }
 
-    /// Emits an `if` whose `then` path has the ops that `emit_ops` emits.
+    /// Emits an `if` without results whose `then` path contains the ops that `emit_ops` emits.
     fn emit_if(&mut self, cond: Value, emit_ops: impl FnOnce(&mut Self)) {
         let outer = std::mem::take(&mut self.out);
         let [then, otherwise] = [(); 2].map(|()| self.body.new_region());
@@ -756,30 +782,30 @@ impl LoopRewriter<'_> {
     fn emit_binary(&mut self, kind: Binary, lhs: Value, rhs: Value, ty: &Type) -> Value {
         self.emit_core(Core::Binary { kind, lhs, rhs }, ty.clone())
     }
-    fn add(&mut self, lhs: Value, rhs: Value, ty: &Type) -> Value {
+    fn emit_add(&mut self, lhs: Value, rhs: Value, ty: &Type) -> Value {
         self.emit_binary(Binary::AddI { overflow: Overflow::None }, lhs, rhs, ty)
     }
-    fn less_than(&mut self, frame: &LoopFrame, lhs: Value, rhs: Value) -> Value {
+    fn emit_less_than(&mut self, frame: &LoopFrame, lhs: Value, rhs: Value) -> Value {
         let signedness = if frame.unsigned { Signedness::Unsigned } else { Signedness::Signed };
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness };
         self.emit_core(Core::Compare { kind, lhs, rhs }, scalar_type(Scalar::I1))
     }
-    fn i32_constant(&mut self, value: u32) -> Value {
+    fn emit_i32_constant(&mut self, value: u32) -> Value {
         self.emit_core(Core::Constant { value: Dense::Splat(u64::from(value)) }, scalar_type(Scalar::I32))
     }
-    /// Emits the stage after a stage, modulo the depth.
+    /// Emits the ops that compute the stage after `stage`, modulo the depth.
     fn emit_next_stage(&mut self, stage: Value, depth: u32) -> Value {
-        let one = self.i32_constant(1);
-        let next = self.add(stage, one, &scalar_type(Scalar::I32));
-        let end = self.i32_constant(depth);
+        let one = self.emit_i32_constant(1);
+        let next = self.emit_add(stage, one, &scalar_type(Scalar::I32));
+        let end = self.emit_i32_constant(depth);
         let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
         let wraps = self.emit_core(Core::Compare { kind, lhs: next, rhs: end }, scalar_type(Scalar::I1));
-        let first = self.i32_constant(0);
+        let first = self.emit_i32_constant(0);
         self.emit_core(Core::Select { cond: wraps, yes: first, no: next }, scalar_type(Scalar::I32))
     }
 }
 
-/// Returns how many `mma.sync` instructions a warp executes in an iteration. An inner loop counts as one iteration.
+/// Returns how many `mma.sync` instructions a warp executes in an iteration. An inner loop counts as if it ran once.
 fn mma_sync_instructions(function: &Function, for_op: OpId) -> u32 {
     let body = &function.body;
     let elements = |value: Value| element_count(body.ty(value).shape()) as u32;
@@ -803,7 +829,7 @@ fn scalar_type(scalar: Scalar) -> Type {
     Type::Scalar(Elem::Scalar(scalar))
 }
 
-/// Sets the stage of each buffer access of an op.
+/// Sets the stage of each buffer access of an op to the result of `stage` for the buffer and the previous stage.
 fn set_stages(op: &mut Op, stage: impl Fn(Buffer, Option<Value>) -> Option<Value>) {
     let Op::Core(program) = op else { return };
     for (buffer, place) in program.stages_mut() {
@@ -811,7 +837,8 @@ fn set_stages(op: &mut Op, stage: impl Fn(Buffer, Option<Value>) -> Option<Value
     }
 }
 
-/// Drops the token of a load or copy. [`address_slice`] has already checked that the token orders the access only after loads.
+/// Drops the token operand of a load or copy. Requires that the token orders the access only after loads, which
+/// [`address_slice`] has checked.
 pub(crate) fn drop_token(op: &mut Op) {
     use tileas::Op::{Copy, CopyView, Load, LoadView, TmaLoad};
     if let Op::Core(

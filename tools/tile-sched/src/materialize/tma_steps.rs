@@ -1,17 +1,18 @@
 //! Writes the pipeline ops (acquire, commit, wait, release) of the pipelines that TMA copies fill.
 //!
-//! A stage is filled for a later iteration at the start of an iteration or during its first `wgmma`. At these positions no other
-//! thread waits for the issuing thread. Copies that do not run ahead are issued at the position of the first copy of their group.
+//! A stage is filled for a later iteration at the start of an iteration or during the iteration's first `wgmma`. At these positions
+//! no other thread waits for the thread that issues the TMA copies. Copies that do not run ahead are issued at the position of the
+//! first copy of their group.
 //!
-//! Threads wait for a stage before the first read of one of its buffers. They release it at the end of the iteration, or of the
-//! next iteration if an MMA in flight still reads it. Operands of tensor memory MMAs, and buffers filled in alternation, are
-//! released after their last reader.
+//! Threads wait for a stage before the first read of one of the stage's buffers. They release the stage at the end of the
+//! iteration, or at the end of the next iteration if an MMA in flight still reads the stage. Operands of tensor memory MMAs, and
+//! buffers filled in alternation, are released after their last reader.
 //!
 //! Data that goes through a pipeline needs no barrier. If other buffers used the memory of the stages before the loop, a fence
 //! and a CTA barrier precede the first fill. With a producer warp there is no CTA barrier: after the fence, all threads signal
 //! the producer through a pipeline without buffers.
 
-use super::{Copy, LoopFrame, LoopRewriter, StagePhase, ValueMap, scalar_type};
+use super::{LoopFrame, LoopRewriter, ScheduledCopy, StagePhase, ValueMap, scalar_type};
 use crate::tma_pipelines::CopyGroup;
 use base::Value;
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
@@ -27,18 +28,18 @@ use tileas::effects::Proxy;
 
 impl LoopRewriter<'_> {
     /// Emits the ops that make the memory of the stages available to TMA. A fence makes earlier accesses to the memory visible to
-    /// the async proxy, and a barrier waits for them in all threads. If there is a producer warp, a signal to it replaces the
-    /// barrier.
-    pub(super) fn acquire_memory(&mut self) {
+    /// the async proxy. A barrier waits until all threads have completed these accesses. If there is a producer warp, a signal to
+    /// it replaces the barrier.
+    pub(super) fn emit_memory_acquire(&mut self) {
         if self.plan.memory_used_before {
             self.append_op(Op::AsyncFence {}, []);
-            // A signalled producer waits for all threads itself.
+            // If there is a signal, the producer warp waits for it, so no CTA barrier is needed.
             if self.plan.signalled_by.is_none() {
                 self.append_op(Op::Barrier { id: 0, threads: self.threads }, []);
             }
         }
         if let Some(pipeline) = self.plan.signalled_by {
-            let (stage, phase) = (None, self.i32_constant(0));
+            let (stage, phase) = (None, self.emit_i32_constant(0));
             self.append_op(Op::PipelineAcquire { pipeline, stage, phase }, []);
             self.append_op(Op::PipelineCommit { pipeline, stage }, []);
             self.append_op(Op::PipelineWait { pipeline, stage, phase }, []);
@@ -46,24 +47,24 @@ impl LoopRewriter<'_> {
         }
     }
 
-    /// The loop's pipelines, each as the index of the first group that fills it.
-    fn pipelines(&self) -> Vec<usize> {
+    /// For each of the loop's pipelines, the index of the first group that fills the pipeline.
+    fn first_groups_of_pipelines(&self) -> Vec<usize> {
         let groups = &self.plan.groups;
         let is_first = |at: &usize| groups[..*at].iter().all(|group| group.pipeline != groups[*at].pipeline);
         (0..groups.len()).filter(is_first).collect()
     }
 
-    /// Emits the position at which the loop starts in each pipeline: stage 0 and phase 0.
+    /// Emits a position with stage 0 and phase 0 for each of the loop's pipelines.
     pub(super) fn emit_first_positions(&mut self) -> Vec<StagePhase> {
-        self.pipelines().into_iter().map(|_| self.emit_position([0, 0])).collect()
+        self.first_groups_of_pipelines().into_iter().map(|_| self.emit_position([0, 0])).collect()
     }
 
-    /// Emits the positions of all groups in an iteration that starts at `starts`. A group takes the stage after the stage of the
-    /// previous group of its pipeline.
-    pub(super) fn positions_of_groups(&mut self, starts: &[StagePhase]) -> Vec<StagePhase> {
+    /// Emits the positions of all groups in an iteration. `starts` has the iteration's first position in each pipeline. A group
+    /// takes the stage after the stage of the previous group of its pipeline.
+    pub(super) fn emit_group_positions(&mut self, starts: &[StagePhase]) -> Vec<StagePhase> {
         let plan = self.plan;
         let mut starts_by_pipeline: BTreeMap<Pipeline, StagePhase> = BTreeMap::new();
-        for (at, position) in self.pipelines().into_iter().zip(starts) {
+        for (at, position) in self.first_groups_of_pipelines().into_iter().zip(starts) {
             starts_by_pipeline.insert(plan.groups[at].pipeline, *position);
         }
         let mut positions: Vec<StagePhase> = Vec::new();
@@ -83,19 +84,20 @@ impl LoopRewriter<'_> {
         let last = |pipeline: Pipeline| {
             plan.groups.iter().rposition(|group| group.pipeline == pipeline).expect("each pipeline has a group")
         };
-        let ends: Vec<usize> = self.pipelines().into_iter().map(|first| last(plan.groups[first].pipeline)).collect();
+        let ends: Vec<usize> =
+            self.first_groups_of_pipelines().into_iter().map(|first| last(plan.groups[first].pipeline)).collect();
         ends.into_iter().map(|at| self.emit_advanced(positions[at], 1, plan.groups[at].depth)).collect()
     }
 
-    /// Emits the constants of a position: `place` is its stage and phase.
-    pub(super) fn emit_position(&mut self, place: [u32; 2]) -> StagePhase {
-        let [stage, phase] = place.map(|value| self.i32_constant(value));
+    /// Emits the constants of a position, given as stage and phase.
+    pub(super) fn emit_position(&mut self, stage_and_phase: [u32; 2]) -> StagePhase {
+        let [stage, phase] = stage_and_phase.map(|value| self.emit_i32_constant(value));
         StagePhase { stage, phase }
     }
 
-    /// The starting positions of a nested loop. The enclosing loops carry the positions from one iteration to the next, and
-    /// enclosing conditions yield them. Empty for an outermost loop.
-    pub(super) fn carried_positions(&mut self) -> Vec<StagePhase> {
+    /// Makes the enclosing loops of a nested loop carry its positions as arguments. Returns the positions at which the nested loop
+    /// starts, or nothing for an outermost loop. [`LoopRewriter::forward_positions`] completes the terminators.
+    pub(super) fn add_carried_positions(&mut self) -> Vec<StagePhase> {
         let Some(&outermost) = self.enclosing_ops.first() else { return Vec::new() };
         let outer = std::mem::take(&mut self.out);
         let mut position_values: Vec<Value> =
@@ -161,25 +163,25 @@ impl LoopRewriter<'_> {
         }
     }
 
-    /// Makes a later loop that fills the same stages start at the position where this loop ends. The rewriter has already written
-    /// the later loop.
-    pub(super) fn continue_after(&mut self, position_values: &[Value], positions: &[StagePhase]) {
+    /// Makes a later loop that fills the same stages start at the positions where this loop ends (`position_values`). The rewriter
+    /// has already written the later loop. Records this loop's start `positions`, so that an earlier loop can replace them.
+    pub(super) fn connect_to_later_loop(&mut self, position_values: &[Value], positions: &[StagePhase]) {
         if !self.enclosing_ops.is_empty() {
             return;
         }
-        for ((at, own), place) in self.pipelines().into_iter().zip(positions).zip(position_values.chunks(2)) {
-            if let Some(later) = self.starts.insert(self.plan.groups[at].pipeline, *own) {
-                self.body.replace_uses(later.stage, place[0]);
-                self.body.replace_uses(later.phase, place[1]);
+        for ((at, own), end) in self.first_groups_of_pipelines().into_iter().zip(positions).zip(position_values.chunks(2)) {
+            if let Some(later) = self.start_positions.insert(self.plan.groups[at].pipeline, *own) {
+                self.body.replace_uses(later.stage, end[0]);
+                self.body.replace_uses(later.phase, end[1]);
             }
         }
     }
 
-    /// Emits the position that is `stages` stages later. `stages` is less than the depth.
+    /// Emits the ops that compute the position `stages` stages later. Requires that `stages` is less than the depth.
     pub(super) fn emit_advanced(&mut self, StagePhase { stage, phase }: StagePhase, stages: u32, depth: u32) -> StagePhase {
         let i32_type = scalar_type(Scalar::I32);
-        let [stages_value, depth, one, first] = [stages, depth, 1, 0].map(|value| self.i32_constant(value));
-        let next = self.add(stage, stages_value, &i32_type);
+        let [stages_value, depth, one, first] = [stages, depth, 1, 0].map(|value| self.emit_i32_constant(value));
+        let next = self.emit_add(stage, stages_value, &i32_type);
         let kind = Compare::Int { predicate: Predicate::LessThan, signedness: Signedness::Unsigned };
         let no_wrap = self.emit_core(Core::Compare { kind, lhs: next, rhs: depth }, scalar_type(Scalar::I1));
         let wrapped = match stages {
@@ -192,7 +194,7 @@ impl LoopRewriter<'_> {
     }
 
     /// Emits the acquire, the copies and the commit that fill a stage. `index` is the loop counter of the iteration that reads the
-    /// stage. `iterations_ahead` is its distance from the current iteration, or in a prologue from the first iteration.
+    /// stage. `iterations_ahead` is the distance of that iteration from the current iteration, or in a prologue from the first one.
     pub(super) fn emit_fill(
         &mut self,
         frame: &LoopFrame,
@@ -205,8 +207,9 @@ impl LoopRewriter<'_> {
         let plan = self.plan;
         let stage = (group.depth > 1).then_some(stage);
         let copy_of_op = |op| plan.tma_copies.iter().find(|copy| copy.op == op).expect("a group contains only the loop's copies");
-        let copies: Vec<&Copy> = group.copies.iter().map(|(op, _)| copy_of_op(*op)).collect();
-        // Look up addresses before acquiring the stage, so that the lookups are in flight during the wait.
+        let copies: Vec<&ScheduledCopy> = group.copies.iter().map(|(op, _)| copy_of_op(*op)).collect();
+        // Compute addresses before acquiring the stage, so that lookups of addresses are in flight while the thread waits for the
+        // stage.
         let map = self.emit_addresses(frame, &copies, index, map);
         self.append_op(Op::PipelineAcquire { pipeline: group.pipeline, stage, phase }, []);
         for copy in copies {
@@ -215,7 +218,8 @@ impl LoopRewriter<'_> {
         self.append_op(Op::PipelineCommit { pipeline: group.pipeline, stage }, []);
     }
 
-    /// Fills the group to which a copy belongs, at most once per iteration, if the iteration that needs the data exists.
+    /// Emits the fill of the group to which the copy `op` belongs, at most once per iteration. If the group runs ahead, a condition
+    /// tests whether the iteration that needs the data exists.
     pub(super) fn emit_scheduled_fill(
         &mut self,
         frame: &LoopFrame,
@@ -237,13 +241,13 @@ impl LoopRewriter<'_> {
         let distance = frame.distances[&group.prefetch_distance];
         let exists = self.emit_iteration_exists(frame, distance, counter);
         self.emit_if(exists, |rewriter| {
-            let index = rewriter.add(counter, distance, &frame.index.clone());
+            let index = rewriter.emit_add(counter, distance, &frame.counter_type.clone());
             let later_position = rewriter.emit_advanced(position, group.prefetch_distance, group.depth);
             rewriter.emit_fill(frame, group, index, later_position, group.prefetch_distance as i32, map);
         });
     }
 
-    /// Fills the stages of all groups that run ahead, for later iterations.
+    /// Emits the fills of all groups that run ahead.
     pub(super) fn emit_fills_ahead(
         &mut self,
         frame: &LoopFrame,
@@ -258,15 +262,15 @@ impl LoopRewriter<'_> {
         }
     }
 
-    /// Returns whether a read at this position, after the groups in `filled_groups`, reads the data of group `at`. If several
-    /// groups fill one buffer in alternation, a read gets the data of the group that filled the buffer last.
-    fn is_current(&self, at: usize, filled_groups: &BTreeSet<usize>) -> bool {
+    /// Returns whether a read after the fills of `filled_groups` gets the data of group `at`. If several groups fill one buffer in
+    /// alternation, a read gets the data of the group that filled the buffer last.
+    fn is_last_filled(&self, at: usize, filled_groups: &BTreeSet<usize>) -> bool {
         let groups = &self.plan.groups;
         !groups[at].alternating || filled_groups.iter().rfind(|other| groups[**other].pipeline == groups[at].pipeline) == Some(&at)
     }
 
-    /// Waits for the stages of the buffers that an op reads, once per iteration.
-    pub(super) fn wait_for_stages(
+    /// Emits the waits for the stages of the buffers that an op reads, at most one wait per group and iteration.
+    pub(super) fn emit_stage_waits(
         &mut self,
         read: &[Buffer],
         positions: &[StagePhase],
@@ -275,7 +279,7 @@ impl LoopRewriter<'_> {
     ) {
         let plan = self.plan;
         for (at, (group, position)) in plan.groups.iter().zip(positions).enumerate() {
-            if !self.is_current(at, filled_groups) {
+            if !self.is_last_filled(at, filled_groups) {
                 continue;
             }
             if group.copies.iter().any(|(_, buffer)| read.contains(buffer)) && waited_groups.insert(at) {
@@ -285,17 +289,17 @@ impl LoopRewriter<'_> {
         }
     }
 
-    /// Records the stages that the next op reads.
+    /// Adds to `read_stages` the stages that the next op reads.
     pub(super) fn record_read_stages(&mut self, positions: &[StagePhase], filled_groups: &BTreeSet<usize>) {
         for (at, (group, position)) in self.plan.groups.iter().zip(positions).enumerate() {
-            if group.depth > 1 && self.is_current(at, filled_groups) {
+            if group.depth > 1 && self.is_last_filled(at, filled_groups) {
                 self.read_stages.extend(group.copies.iter().map(|(_, buffer)| (*buffer, position.stage)));
             }
         }
     }
 
-    /// Releases stages after the last op that reads them, unless the end of the iteration releases them.
-    pub(super) fn release_after(&mut self, op: OpId, positions: &[StagePhase]) {
+    /// Emits the releases of the stages whose last reader is `op`, unless the end of the iteration releases these stages.
+    pub(super) fn emit_releases_after(&mut self, op: OpId, positions: &[StagePhase]) {
         let plan = self.plan;
         let released = plan.groups.iter().zip(positions);
         let released = released.filter(|(group, _)| self.is_released_early(group) && self.last_reader(group) == Some(op));
@@ -307,7 +311,7 @@ impl LoopRewriter<'_> {
     /// Returns whether a group's stage is released after its last reader, before the end of the iteration.
     fn is_released_early(&self, group: &CopyGroup) -> bool {
         let alternates = || self.plan.groups.iter().any(|other| group.alternates_with(other));
-        let is_read_here = || !self.is_in_flight(group) && self.last_reader(group).is_some();
+        let is_read_here = || !self.is_read_in_flight(group) && self.last_reader(group).is_some();
         group.drain == Drain::Mma || group.alternating || alternates() && is_read_here()
     }
 
@@ -326,50 +330,57 @@ impl LoopRewriter<'_> {
         order[from..].iter().take_while(|op| !filled_later(op)).filter(reads).last().copied()
     }
 
-    /// Releases the stages that have not been released early, at the end of an iteration.
-    pub(super) fn release_at_iteration_end(&mut self, frame: &LoopFrame, lower: Value, counter: Value, positions: &[StagePhase]) {
+    /// Emits the releases at the end of an iteration: of all stages that were not released after their last reader. If an MMA in
+    /// flight still reads the stage, the stage of the previous iteration is released instead.
+    pub(super) fn emit_releases_at_iteration_end(
+        &mut self,
+        frame: &LoopFrame,
+        lower: Value,
+        counter: Value,
+        positions: &[StagePhase],
+    ) {
         let plan = self.plan;
         for (group, position) in plan.groups.iter().zip(positions) {
             if self.is_released_early(group) {
                 continue;
             }
-            if !self.is_in_flight(group) {
+            if !self.is_read_in_flight(group) {
                 self.emit_release(group, position.stage);
                 continue;
             }
-            let is_later = self.less_than(frame, lower, counter);
-            self.emit_if(is_later, |rewriter| {
+            let has_previous_iteration = self.emit_less_than(frame, lower, counter);
+            self.emit_if(has_previous_iteration, |rewriter| {
                 let previous = rewriter.emit_previous_stage(position.stage, group.depth);
                 rewriter.emit_release(group, previous);
             });
         }
     }
 
-    /// Releases, after the loop, the stages that its last MMAs in flight have read. `position_values` are the stages and phases at
-    /// which the loop ends.
-    pub(super) fn release_after_loop(&mut self, frame: &LoopFrame, lower: Value, position_values: &[Value]) {
+    /// Emits the releases after the loop: of the stages that the loop's last MMAs in flight have read. `position_values` are the
+    /// stages and phases at which the loop ends.
+    pub(super) fn emit_releases_after_loop(&mut self, frame: &LoopFrame, lower: Value, position_values: &[Value]) {
         let plan = self.plan;
-        for (at, place) in self.pipelines().into_iter().zip(position_values.chunks(2)) {
+        for (at, end) in self.first_groups_of_pipelines().into_iter().zip(position_values.chunks(2)) {
             let group = &plan.groups[at];
-            if !self.is_in_flight(group) {
+            if !self.is_read_in_flight(group) {
                 continue;
             }
-            let has_run = self.less_than(frame, lower, frame.upper);
+            let has_run = self.emit_less_than(frame, lower, frame.upper);
             self.emit_if(has_run, |rewriter| {
-                let previous = rewriter.emit_previous_stage(place[0], group.depth);
+                let previous = rewriter.emit_previous_stage(end[0], group.depth);
                 rewriter.emit_release(group, previous);
             });
         }
     }
 
     /// Returns whether an MMA that stays in flight reads the group's buffers.
-    fn is_in_flight(&self, group: &CopyGroup) -> bool {
+    fn is_read_in_flight(&self, group: &CopyGroup) -> bool {
         let mut mmas = self.plan.in_flight.iter();
         mmas.any(|mma| group.copies.iter().any(|(_, buffer)| mma.operand_buffers.contains(buffer)))
     }
 
-    /// Releases a stage. If threads access the stage through the generic proxy, a fence comes first, because TMA overwrites the
-    /// stage through the async proxy.
+    /// Emits the release of a stage. If threads access the stage through the generic proxy, a fence comes first, because TMA
+    /// overwrites the stage through the async proxy.
     fn emit_release(&mut self, group: &CopyGroup, stage: Value) {
         let threads_access = |buffer: &Buffer| {
             self.plan.order.iter().any(|op| {
@@ -384,10 +395,10 @@ impl LoopRewriter<'_> {
         self.append_op(Op::PipelineRelease { pipeline: group.pipeline, stage: (group.depth > 1).then_some(stage) }, []);
     }
 
-    /// Emits the stage before a stage, modulo the depth.
+    /// Emits the ops that compute the stage before `stage`, modulo the depth.
     fn emit_previous_stage(&mut self, stage: Value, depth: u32) -> Value {
         let i32_type = scalar_type(Scalar::I32);
-        let [zero, one, last] = [0, 1, depth - 1].map(|value| self.i32_constant(value));
+        let [zero, one, last] = [0, 1, depth - 1].map(|value| self.emit_i32_constant(value));
         let kind = Compare::Int { predicate: Predicate::Equal, signedness: Signedness::Unsigned };
         let is_first = self.emit_core(Core::Compare { kind, lhs: stage, rhs: zero }, scalar_type(Scalar::I1));
         let before = self.emit_binary(Binary::SubI { overflow: numerics::arith::Overflow::None }, stage, one, &i32_type);

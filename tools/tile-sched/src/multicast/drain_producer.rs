@@ -1,5 +1,5 @@
 //! Purpose: append a tail to the producer warp of a multicast pipeline. In the tail the warp acquires every stage once more, so
-//! it waits until the consumers have released all stages.
+//! the warp waits until the consumers have released all stages.
 //! Requires: loops that carry the pipeline position (stage and phase).
 //! Establishes: when the producer exits, no MMA of a peer CTA still has to release a stage of this CTA.
 //! Preserves: the order of all existing ops.
@@ -15,9 +15,10 @@ use numerics::arith::{Binary, Compare, Overflow, Predicate, Signedness};
 use sched::{Function, Op, Pipeline};
 use tileas::Type;
 
-/// Indices of the next stage and phase among the values that a loop carries.
+/// The indices, among the values that a loop carries, of the next stage and phase of a pipeline. `stage` is `None` if the pipeline
+/// has one stage.
 #[derive(Clone, Copy)]
-struct PipelinePosition {
+struct CarriedPosition {
     stage: Option<usize>,
     phase: usize,
 }
@@ -47,19 +48,19 @@ pub(crate) fn append_tail(function: &mut Function, pipeline: Pipeline) -> Option
 }
 
 /// Returns the pipeline position that a loop carries, if the loop fills the pipeline.
-fn carried_position(body: &Body<Op, Type>, op: OpId, pipeline: Pipeline) -> Option<PipelinePosition> {
+fn carried_position(body: &Body<Op, Type>, op: OpId, pipeline: Pipeline) -> Option<CarriedPosition> {
     let block = &body.blocks[body.block_of(body.ops[op].kind.core().and_then(Core::for_body)?)];
     let carried = |value: Value| block.args.get(1..)?.iter().position(|arg| *arg == value);
     block.ops.iter().find_map(|inner| match &body.ops[*inner].kind {
         Op::PipelineAcquire { pipeline: other, stage, phase } if *other == pipeline => {
             let stage = stage.map(|stage| carried(stage).ok_or(())).transpose().ok()?;
-            Some(PipelinePosition { stage, phase: carried(*phase)? })
+            Some(CarriedPosition { stage, phase: carried(*phase)? })
         }
         kind => {
             let inner = carried_position(body, *inner, pipeline)?;
             let init = kind.core().and_then(Core::as_loop)?.init;
             let stage = inner.stage.map(|at| carried(init[at]).ok_or(())).transpose().ok()?;
-            Some(PipelinePosition { stage, phase: carried(init[inner.phase])? })
+            Some(CarriedPosition { stage, phase: carried(init[inner.phase])? })
         }
     })
 }

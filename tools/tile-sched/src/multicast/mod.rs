@@ -6,8 +6,8 @@
 //! of CTAs.
 //! See also: CUTLASS `SM90_TMA_LOAD_MULTICAST`, PTX `cp.async.bulk.tensor ... .multicast::cluster`.
 //!
-//! The hazard checker decides whether a stage is always free in the peer CTA when this CTA fills the stage. If it may not be free,
-//! each CTA keeps its own copies.
+//! The hazard checker decides whether a stage is always free in the peer CTA, the other CTA of the cluster, when this CTA fills the
+//! stage. If the stage may still be in use, each CTA keeps its own copies.
 
 pub(crate) mod drain_producer;
 
@@ -55,7 +55,8 @@ fn log_entry(function: &Function, outcome: Outcome, message: String) -> LogEntry
     LogEntry { pass, outcome, name, category, message, function: function.name.clone(), loc: function.loc }
 }
 
-/// Returns the function with every legal copy multicast and the remark's text, or the reason no copy can be multicast.
+/// Returns the function with every legal copy multicast, and the text of the remark. The error is the reason why no copy can be
+/// multicast.
 fn with_multicast(
     function: &Function,
     layouts: &Arena<LayoutId, Layout>,
@@ -65,20 +66,20 @@ fn with_multicast(
         return Err("its CTAs form a pair".into());
     }
     let mut with_multicast_copies = function.clone();
-    let (mut multicast_buffers, mut refusals): (Vec<Buffer>, Vec<String>) = Default::default();
+    let (mut multicast_buffers, mut reasons): (Vec<Buffer>, Vec<String>) = Default::default();
     for pipeline in function.attrs.pipelines.ids() {
         for buffer in function.attrs.pipelines[pipeline].buffers.clone() {
             match make_multicast(&mut with_multicast_copies, pipeline, buffer, target) {
                 Ok(()) => multicast_buffers.push(buffer),
                 Err(reason) if with_multicast_copies.attrs.pipelines[pipeline].fill == Fill::Tma => {
-                    refusals.push(format!("{buffer}: {reason}"))
+                    reasons.push(format!("{buffer}: {reason}"))
                 }
                 Err(_) => {}
             }
         }
     }
     if multicast_buffers.is_empty() {
-        let reason = if refusals.is_empty() { "it has no TMA copies".into() } else { refusals.join("; ") };
+        let reason = if reasons.is_empty() { "it has no TMA copies".into() } else { reasons.join("; ") };
         return Err(reason);
     }
     drop_unused_maps(&mut with_multicast_copies);
@@ -95,8 +96,8 @@ fn with_multicast(
         return Err(reason);
     }
     let join = |buffers: &[Buffer]| buffers.iter().map(Buffer::to_string).collect::<Vec<_>>().join(", ");
-    let refusals_text = if refusals.is_empty() { String::new() } else { format!("; not {}", refusals.join("; ")) };
-    Ok((with_multicast_copies, format!("the cluster's CTAs multicast {}{refusals_text}", join(&multicast_buffers))))
+    let reasons_text = if reasons.is_empty() { String::new() } else { format!("; not {}", reasons.join("; ")) };
+    Ok((with_multicast_copies, format!("the cluster's CTAs multicast {}{reasons_text}", join(&multicast_buffers))))
 }
 
 /// Makes each CTA of a cluster issue a part of the copies into one buffer. If the TMA copies of a tile cannot be divided among the
@@ -114,15 +115,15 @@ fn make_multicast(
         .filter(|(_, view, map)| !multicast::tma_tile_count(function, *view, *map).is_multiple_of(cta_count))
         .map(|(op, _, map)| (op, map))
         .collect();
-    let split_maps: Vec<(OpId, Map)> = to_split
+    let new_maps: Vec<(OpId, Map)> = to_split
         .into_iter()
-        .map(|(op, map)| Some((op, split_map(function, op, map, cta_count)?)))
+        .map(|(op, map)| Some((op, map_with_smaller_tiles(function, op, map, cta_count)?)))
         .collect::<Option<_>>()
         .ok_or("a part of a TMA tile is too small")?;
-    for (op, split_map) in split_maps {
+    for (op, map_with_smaller_tiles) in new_maps {
         let maps = &mut function.attrs.program.maps;
-        let existing = maps.iter().find(|(_, other)| **other == split_map).map(|(id, _)| id);
-        let new_map = existing.unwrap_or_else(|| maps.push(split_map));
+        let existing = maps.iter().find(|(_, other)| **other == map_with_smaller_tiles).map(|(id, _)| id);
+        let new_map = existing.unwrap_or_else(|| maps.push(map_with_smaller_tiles));
         if let Op::Core(tileas::Op::TmaLoad { map, .. }) = &mut function.body.ops[op].kind {
             *map = new_map;
         }
@@ -137,9 +138,9 @@ fn make_multicast(
     Ok(())
 }
 
-/// Returns the tensor map of a copy with smaller TMA tiles. The number of TMA tiles is then a multiple of the number of CTAs, and
-/// they fill the buffer in the same layout.
-fn split_map(function: &Function, op: OpId, map: MapId, cta_count: u32) -> Option<Map> {
+/// Returns the tensor map of a copy with smaller TMA tiles. The number of these TMA tiles is a multiple of the number of CTAs, and
+/// the TMA tiles fill the buffer in the same layout. Returns `None` if no such map exists.
+fn map_with_smaller_tiles(function: &Function, op: OpId, map: MapId, cta_count: u32) -> Option<Map> {
     let Op::Core(tileas::Op::TmaLoad { view: copied, buffer, .. }) = &function.body.ops[op].kind else { return None };
     let Type::View(view) = function.body.ty(*copied) else { return None };
     let unsplit_map = &function.attrs.program.maps[map];
@@ -154,7 +155,7 @@ fn split_map(function: &Function, op: OpId, map: MapId, cta_count: u32) -> Optio
         .then(|| Map { extent, ..unsplit_map.clone() })
 }
 
-/// Removes tensor maps that no op uses: each map is a kernel parameter.
+/// Removes tensor maps that no op uses. Reason: each map is a kernel parameter.
 pub(crate) fn drop_unused_maps(function: &mut Function) {
     let mut used = BTreeSet::new();
     let maps_of = |op: &mut Op, change: &mut dyn FnMut(&mut MapId)| {

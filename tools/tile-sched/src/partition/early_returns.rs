@@ -11,7 +11,7 @@ use core_dialect::rules::{MAX_NESTED, OpParents};
 use sched::{Function, Op};
 use std::collections::BTreeSet;
 
-/// Checks that [`run`] can remove all early returns. The error is the reason why not.
+/// Checks that [`run`] can remove all early returns. The error is the reason why [`run`] cannot.
 pub(super) fn check(function: &Function) -> Result<(), &'static str> {
     let body = &function.body;
     let ops = &body.blocks[function.entry()].ops;
@@ -39,7 +39,7 @@ pub(super) fn run(function: &mut Function) {
     }
 }
 
-/// The path of a condition that does not return, and the return at the end of the other path.
+/// If exactly one path of the `if` op ends in a return: the other path, and that return. Otherwise `None`.
 fn early_return(function: &Function, op: OpId) -> Option<(Block, OpId)> {
     let body = &function.body;
     let [then, otherwise] = body.ops[op].kind.core().and_then(Core::as_if)?.regions().map(|region| body.block_of(region));
@@ -52,7 +52,8 @@ fn early_return(function: &Function, op: OpId) -> Option<(Block, OpId)> {
     }
 }
 
-/// Moves the ops after a condition to the end of its path that does not return.
+/// Moves the ops after the `if` at index `at` to the end of `remaining_path`, its path that does not return. `end` is the return of
+/// the other path.
 fn move_into_path(function: &mut Function, block: Block, at: usize, remaining_path: Block, end: OpId) {
     let body = &mut function.body;
     let cond = body.blocks[block].ops[at];

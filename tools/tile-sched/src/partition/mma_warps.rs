@@ -16,7 +16,7 @@ use tileas::{Buffer, Space};
 /// Largest number of warp roles that issue tensor memory MMAs.
 pub(super) const MAX_MMA_WARPS: usize = 2;
 
-/// The accumulator of a tensor memory MMA.
+/// The accumulator buffer of an op that is a tensor memory MMA, or `None`.
 fn accumulator_of_mma(op: &Op) -> Option<Buffer> {
     tileas::verify::TileAsOp::tileas_op(op).and_then(tileas::ping_pong::tmem_accumulator)
 }
@@ -42,7 +42,7 @@ impl MmaWarps {
         };
         let is_first_warp = |mma: &&LoopMma| !warps.second_warp_accumulators.contains(&mma.accumulators);
         let first_warp_mmas: Vec<&LoopMma> = loop_mmas.mmas.iter().filter(is_first_warp).collect();
-        if !first_warp_mmas.iter().any(|mma| loop_mmas.has_follower(mma)) {
+        if !first_warp_mmas.iter().any(|mma| loop_mmas.has_dependent_mma(mma)) {
             return Err("no MMA of an iteration waits for an operand that threads compute from another MMA of the iteration".into());
         }
         match first_warp_mmas.iter().any(|mma| warps.operands_overlap(function, mma.accumulators)) {
@@ -53,7 +53,7 @@ impl MmaWarps {
 
     /// Returns two MMA warps, one per compute role, or the reason against two.
     pub(super) fn per_compute_role(function: &Function) -> Result<MmaWarps, Reason> {
-        Ok(MmaWarps { second_warp_accumulators: BTreeSet::new(), groups: ComputeGroups::of(function)? })
+        Ok(MmaWarps { second_warp_accumulators: BTreeSet::new(), groups: ComputeGroups::find_with_placements(function)? })
     }
 
     /// The number of MMA warps.
@@ -67,13 +67,13 @@ impl MmaWarps {
         usize::from(self.second_warp_accumulators.contains(&buffer)).max(self.groups.role_of_accumulator(buffer))
     }
 
-    /// Returns whether an operand of the second warp's MMAs shares TMEM columns with an accumulator of the first warp's MMAs.
+    /// Returns whether an operand of the second warp's MMAs shares TMEM columns with an accumulator.
     fn operands_overlap(&self, function: &Function, accumulators: Buffer) -> bool {
         let is_placed = |buffer: Buffer| function.attrs.placements.get(buffer).is_some();
         let in_tensor_memory = |buffer: &Buffer| function.attrs.program.buffers[*buffer].space == Space::Tensor;
         let kinds = function.body.walk(function.region).into_iter().map(|op| &function.body.ops[op].kind);
         let mut second_warp_operands = kinds
-            .filter(|op| tmem_mma_buffers::is_mma(op) && self.warp_of_mma(op) > 0)
+            .filter(|op| tmem_mma_buffers::is_tmem_mma(op) && self.warp_of_mma(op) > 0)
             .flat_map(tmem_mma_buffers::mma_operands)
             .flatten();
         second_warp_operands.any(|operand| {
@@ -128,7 +128,7 @@ impl LoopMmas {
     }
 
     /// Returns whether another MMA of the iteration waits for an operand that threads compute from this MMA's accumulator.
-    fn has_follower(&self, mma: &LoopMma) -> bool {
+    fn has_dependent_mma(&self, mma: &LoopMma) -> bool {
         let follows = |other: &LoopMma| {
             let from =
                 |operand: &Buffer| self.stored.get(&(mma.block, *operand)).is_some_and(|from| from.contains(&mma.accumulators));
@@ -138,7 +138,7 @@ impl LoopMmas {
     }
 }
 
-/// The TMEM accumulators from which an op computes, directly or through shared memory.
+/// The TMEM accumulators from which the operands of an op are computed, directly or through shared memory.
 fn source_accumulators(function: &Function, op: OpId) -> BTreeSet<Buffer> {
     let body = &function.body;
     let (mut accumulators, mut seen_buffers, mut work) = (BTreeSet::new(), BTreeSet::new(), vec![op]);

@@ -29,7 +29,7 @@ use base::{Arena, Target};
 use mma_warps::MmaWarps;
 use op_roles::{RoleKind, Roles};
 use role_registers::WarpAssignment;
-use role_slice::Slice;
+use role_slice::RoleSlice;
 use sched::{Drain, Function, LoopSchedule, Pipeline, PipelineInfo, ScheduleEntry, WarpRole, WarpRoleInfo};
 use std::collections::BTreeMap;
 use tileas::layout::{Layout, LayoutId};
@@ -47,7 +47,7 @@ pub(crate) fn check(function: &Function) -> Result<(), Reason> {
 /// The ops that start or end a ping-pong turn, each with the index of the compute role that has the turn. During its turn, one of
 /// two compute roles has the special function units to itself. Empty for one compute role.
 pub(crate) fn ping_pong_roles(function: &Function) -> BTreeMap<Op, usize> {
-    ComputeGroups::of(function).map(|groups| groups.ping_pong_roles(function)).unwrap_or_default()
+    ComputeGroups::find_with_placements(function).map(|groups| groups.ping_pong_roles(function)).unwrap_or_default()
 }
 
 /// The remark about a function: its roles if it has been split, or the reason against the split.
@@ -77,7 +77,7 @@ pub(crate) fn without_prefetch(function: &Function, schedules: &[LoopSchedule]) 
     for schedule in &mut schedules_without_prefetch {
         let Some(block) = sched::loop_body(function, schedule.index) else { continue };
         let (ops, last) = (&function.body.blocks[block].ops, schedule.last_stage());
-        let alternating = tma_pipelines::filled_alternately(function, block);
+        let alternating = tma_pipelines::buffers_filled_alternately(function, block);
         let by_tma = |entry: &ScheduleEntry| {
             let filled =
                 ops.get(entry.op as usize).and_then(|op| tma_pipelines::buffer_filled_by_tma(&function.body.ops[*op].kind));
@@ -141,7 +141,7 @@ fn mma_warp_assignment(
 /// Returns the CTAs per SM for which registers suffice, but at least the author's occupancy hint. With tensor memory MMAs the
 /// accumulators take no registers, so the number of TMEM columns decides.
 pub(crate) fn max_resident_ctas(function: &Function, target: Target) -> u32 {
-    match tmem_mma_buffers::has_mma(function) {
+    match tmem_mma_buffers::has_tmem_mma(function) {
         true => tmem_alloc::ctas_by_tmem(function, target),
         false => role_registers::ctas_by_registers(function, target).max(function.attrs.program.occupancy.unwrap_or(1)),
     }
@@ -151,7 +151,7 @@ pub(crate) fn max_resident_ctas(function: &Function, target: Target) -> u32 {
 pub(crate) fn check_memory(function: &Function) -> Result<(), Reason> {
     let mut reused = tma_pipelines::loops_that_reuse_memory(function);
     // In a nested loop the copies would have to wait in each iteration of the outer loop.
-    if reused.any(|block| tmem_mma_buffers::has_mma(function) || tma_pipelines::is_nested(function, block)) {
+    if reused.any(|block| tmem_mma_buffers::has_tmem_mma(function) || tma_pipelines::is_nested(function, block)) {
         return Err("the buffers that a loop fills share memory with ops before the loop".into());
     }
     Ok(())
@@ -184,7 +184,8 @@ pub(crate) fn run(
     let (WarpAssignment { warp_roles: warp_assignment, resident_ctas, .. }, mma_warps, overlap) =
         mma_warp_assignment(function, target, choices)?;
     let roles = Roles::assign(function, &mma_warps);
-    let slices: Vec<Slice> = warp_assignment.iter().map(|(role, _)| Slice::of(&roles, *role)).collect::<Result<_, Reason>>()?;
+    let slices: Vec<RoleSlice> =
+        warp_assignment.iter().map(|(role, _)| RoleSlice::compute(&roles, *role)).collect::<Result<_, Reason>>()?;
     slices.iter().filter(|slice| !slice.role().computes()).try_for_each(|slice| op_roles::check_scalar_role(&roles, slice))?;
     let pipelines = assigned_pipelines(&roles, &warp_assignment);
     function.attrs.pipelines = pipelines;

@@ -3,7 +3,7 @@
 
 use super::early_returns;
 use super::mma_warps::MmaWarps;
-use super::role_slice::Slice;
+use super::role_slice::RoleSlice;
 use crate::feature_choice::Reason;
 use crate::scalar_index_loads::{is_lookup, is_uniform};
 use crate::token_sources::TokenSources;
@@ -54,11 +54,11 @@ impl RoleKind {
 pub(super) struct Roles<'a> {
     function: &'a Function,
     mma_warps: &'a MmaWarps,
-    /// The MMA warps whose MMAs access the buffers of a pipeline.
+    /// For each pipeline, the indices of the MMA warps whose MMAs access its buffers.
     mma_roles: BTreeMap<Pipeline, BTreeSet<usize>>,
-    /// The compute roles that fill a pipeline (index 0), and those that drain it (index 1).
+    /// For each pipeline, the indices of the compute roles that fill it (array index 0) and that drain it (array index 1).
     compute_roles: [BTreeMap<Pipeline, BTreeSet<usize>>; 2],
-    /// The pipeline op that follows each fence. The role of the pipeline op also executes the fence.
+    /// The commit or release op directly after each fence. The role of this pipeline op also executes the fence.
     fenced_pipeline_ops: BTreeMap<OpId, OpId>,
     /// Lookups ([`is_lookup`]) whose memory no op of the function writes later. Each role that needs such a lookup repeats it.
     repeated_loads: BTreeSet<OpId>,
@@ -79,10 +79,10 @@ impl<'a> Roles<'a> {
             token.into_iter().for_each(|token| sources_of_writes.follow(token));
         }
         let is_never_overwritten = |value: &Value| !sources_of_writes.is_incomplete && !sources_of_writes.seen.contains(value);
-        let repeated_loads = |op: &OpId| is_lookup(function, *op) && body.ops[*op].results.iter().all(is_never_overwritten);
-        let repeated_loads = ops.iter().copied().filter(repeated_loads).collect();
+        let is_repeatable = |op: &OpId| is_lookup(function, *op) && body.ops[*op].results.iter().all(is_never_overwritten);
+        let repeated_loads = ops.iter().copied().filter(is_repeatable).collect();
         let mut mma_roles: BTreeMap<Pipeline, BTreeSet<usize>> = BTreeMap::new();
-        for kind in ops.iter().map(|op| &body.ops[*op].kind).filter(|kind| tmem_mma_buffers::is_mma(kind)) {
+        for kind in ops.iter().map(|op| &body.ops[*op].kind).filter(|kind| tmem_mma_buffers::is_tmem_mma(kind)) {
             for access in kind.effects().buffers {
                 let pipeline = function.attrs.pipeline_of(access.buffer).map(|(pipeline, _)| pipeline);
                 pipeline
@@ -93,7 +93,7 @@ impl<'a> Roles<'a> {
         let mut compute_roles: [BTreeMap<Pipeline, BTreeSet<usize>>; 2] = Default::default();
         for &op in &ops {
             let kind = &body.ops[op].kind;
-            if tmem_mma_buffers::is_mma(kind)
+            if tmem_mma_buffers::is_tmem_mma(kind)
                 || tma_pipelines::buffer_filled_by_tma(kind).is_some()
                 || is_store_from_pipeline(function, kind)
             {
@@ -123,7 +123,7 @@ impl<'a> Roles<'a> {
     pub(super) fn is_owned_by(&self, op: OpId, role: RoleKind) -> bool {
         self.owners(op).contains(&role)
     }
-    /// Returns whether only other roles own an op.
+    /// Returns whether the op has owners and `role` is none of them.
     pub(super) fn is_foreign(&self, op: OpId, role: RoleKind) -> bool {
         let owners = self.owners(op);
         !owners.is_empty() && !owners.contains(&role)
@@ -138,7 +138,7 @@ impl<'a> Roles<'a> {
         if tma_pipelines::buffer_filled_by_tma(kind).is_some() {
             return vec![RoleKind::Load];
         }
-        if tmem_mma_buffers::is_mma(kind) {
+        if tmem_mma_buffers::is_tmem_mma(kind) {
             return vec![RoleKind::Mma(self.mma_warps.warp_of_mma(kind))];
         }
         if is_store_from_pipeline(self.function, kind) {
@@ -165,11 +165,11 @@ impl<'a> Roles<'a> {
         }
     }
 
-    /// The roles that drain the stages of a pipeline. For a signal-only pipeline, the roles that receive the signal.
+    /// The roles that drain the stages of a pipeline. For a signal-only pipeline: the roles that receive the signal.
     pub(super) fn draining_roles(&self, pipeline: Pipeline) -> Vec<RoleKind> {
         let info = &self.function.attrs.pipelines[pipeline];
         match info.drain {
-            // The consumer of the ping-pong barrier is the other compute role.
+            // The second compute role consumes the ping-pong pipeline.
             Drain::Warps if info.is_signal_only() => vec![RoleKind::Compute(self.mma_warps.groups.role_count() - 1)],
             _ if info.is_signal_only() => vec![RoleKind::Load],
             Drain::Mma => self.mma_roles(pipeline),
@@ -207,7 +207,7 @@ fn is_store_from_pipeline(function: &Function, op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::TmaStore { buffer, .. }) if function.attrs.pipeline_of(*buffer).is_some())
 }
 
-/// Checks the conditions that any split into roles needs.
+/// Checks the conditions that every split into roles requires. The error is the reason against a split.
 pub(super) fn check(function: &Function) -> Result<(), Reason> {
     let body = &function.body;
     let ops = body.walk(function.region);
@@ -234,8 +234,9 @@ pub(super) fn check(function: &Function) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Checks that a role that does not compute holds no tiles of several elements, and needs no op that another role owns.
-pub(super) fn check_scalar_role(roles: &Roles<'_>, slice: &Slice) -> Result<(), Reason> {
+/// Checks that the slice of a helper role (a role that does not compute) holds no tiles of several elements, and contains no op
+/// that another role owns.
+pub(super) fn check_scalar_role(roles: &Roles<'_>, slice: &RoleSlice) -> Result<(), Reason> {
     let body = &roles.function.body;
     for op in slice.ops() {
         let node = &body.ops[op];

@@ -1,6 +1,6 @@
 //! Writes the bodies of warp roles.
 
-use super::role_slice::Slice;
+use super::role_slice::RoleSlice;
 use base::ir::{Op as OpId, Operation};
 use base::{Arena, Region, Value};
 use core_dialect::core_ops::Core;
@@ -13,7 +13,7 @@ use tileas::Type;
 use tileas::layout::{Layout, LayoutId};
 
 /// Replaces the function's ops by one body per warp role, after the ops that the roles share.
-pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Arena<LayoutId, Layout>) {
+pub(super) fn write(function: &mut Function, slices: &[RoleSlice], layouts: &mut Arena<LayoutId, Layout>) {
     let entry = function.entry();
     let nesting = RegionNesting::analyse(&function.body, function.region);
     let mut ops = std::mem::take(&mut function.body.blocks[entry].ops);
@@ -39,7 +39,7 @@ pub(super) fn write(function: &mut Function, slices: &[Slice], layouts: &mut Are
 }
 
 /// The ops whose scalars and views several roles need. Tokens and tiles are not shared: each role computes its own.
-fn find_shared_ops(function: &Function, ops: &[OpId], slices: &[Slice]) -> BTreeSet<OpId> {
+fn find_shared_ops(function: &Function, ops: &[OpId], slices: &[RoleSlice]) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut shared_ops = BTreeSet::new();
     let mut available: BTreeSet<Value> = function.params().iter().copied().collect();
@@ -102,7 +102,7 @@ fn add_uniform_layout(layouts: &mut Arena<LayoutId, Layout>, warps: u32) -> Layo
 struct BodyWriter<'a> {
     function: &'a mut Function,
     warp_role: WarpRole,
-    slice: &'a Slice,
+    slice: &'a RoleSlice,
     nesting: &'a RegionNesting,
     /// The layout for the tiles of a role that holds only one-element tiles.
     uniform_layout: Option<LayoutId>,

@@ -19,13 +19,21 @@ const WARP_GROUP: u32 = 4;
 /// Register limits of a helper thread, which only issues TMA copies or MMAs: the normal limit, and the minimum. The minimum applies
 /// if the other roles then get more registers. A helper thread holds the values that all roles share, and the coordinates of some
 /// TMA copies.
+/// Source: the register counts of producer warps in public kernels for sm_90. CUTLASS (`sm90_gemm_tma_warpspecialized_cooperative`)
+/// uses 40; FlashAttention-3 (`flash_fwd_kernel_sm90.h`) uses 32 with three groups of consumer warps. `setmaxnreg` accepts multiples
+/// of 8 from 24 (PTX ISA).
 const HELPER_REGISTERS: [u32; 2] = [40, 32];
-/// Register limit of a helper thread if the other roles still have enough registers.
+/// Register limit of a helper thread if the other roles still have enough registers. Source: FlashAttention-3 uses 56 for the producer
+/// warps of one group of consumer warps, whose registers do not limit the kernel.
 const AMPLE_HELPER_REGISTERS: u32 = 56;
 /// Registers per thread that an MMA thread needs in addition to the accumulators.
 const REGISTERS_BESIDE_ACCUMULATOR: u32 = 72;
 /// [`REGISTERS_BESIDE_ACCUMULATOR`] for `wgmma`, which reads its operands from shared memory: the minimum without spills.
 const MIN_REGISTERS_BESIDE_ACCUMULATOR: u32 = 40;
+/// Registers per thread that a thread needs in addition to the tiles that it loads from tensor memory: the minimum without spills.
+/// Source: ptxas 13.5.37 for sm_100. For two attention kernels of the tuning half of `scripts/regret`, with tiles of 66 registers, it
+/// spills with 96 registers per thread, but not with 104 and 128.
+const MIN_REGISTERS_BESIDE_TMEM_TILE: u32 = 32;
 /// Registers per thread that `ptxas` needs in addition to the largest accumulator of a single MMA. A thread must start with at
 /// least these registers and those of that accumulator.
 const REGISTERS_BESIDE_MMA: u32 = 32;
@@ -41,13 +49,14 @@ const MAX_WARPS: u32 = 32;
 /// The warp roles of a function, and how many CTAs with these roles fit on an SM.
 pub(super) struct WarpAssignment {
     pub(super) warp_roles: Vec<(RoleKind, WarpRoleInfo)>,
+    /// The number of CTAs per SM for which the registers were distributed.
     pub(super) resident_ctas: u32,
     /// Whether the compute roles have the registers that they need.
     pub(super) is_ample: bool,
 }
 
-/// Assigns warps to the roles of a function whose warps all compute. One warp suffices to issue TMA copies, and another one for
-/// MMAs. If these warps leave the other roles too few registers, they become part of a warp group that releases most of its
+/// Assigns warps to the roles of a function whose warps all compute so far. One additional warp issues TMA copies, and another one
+/// issues MMAs. If these warps leave the other roles too few registers, they become part of a warp group that releases most of its
 /// registers.
 pub(super) fn warp_assignment(
     function: &Function,
@@ -70,24 +79,27 @@ pub(super) fn warp_assignment(
     if warps + helper_count > MAX_WARPS {
         return Err(format!("a CTA has at most {MAX_WARPS} warps, and {warps} of them compute"));
     }
-    let without_move = registers_with(warps + helper_count);
-    let before_move = registers_with(warps + WARP_GROUP);
-    let after_move = |helper: u32| {
-        ((before_move * (warps + WARP_GROUP)).saturating_sub(helper * WARP_GROUP) / warps & !(REGISTER_GRANULARITY - 1))
+    let registers_without_setmaxnreg = registers_with(warps + helper_count);
+    let registers_at_start = registers_with(warps + WARP_GROUP);
+    let compute_registers_with_setmaxnreg = |helper: u32| {
+        ((registers_at_start * (warps + WARP_GROUP)).saturating_sub(helper * WARP_GROUP) / warps & !(REGISTER_GRANULARITY - 1))
             .min(MAX_REGISTERS)
     };
     let RegisterNeeds { tiles, largest_accumulator } = RegisterNeeds::estimate(function);
     let needs = tiles + REGISTERS_BESIDE_ACCUMULATOR;
     let [normal, minimum] = HELPER_REGISTERS;
     let helper_registers = match () {
-        () if helper_count > 1 && after_move(AMPLE_HELPER_REGISTERS) >= needs => AMPLE_HELPER_REGISTERS,
-        () if after_move(minimum) > after_move(normal) => minimum,
+        () if helper_count > 1 && compute_registers_with_setmaxnreg(AMPLE_HELPER_REGISTERS) >= needs => AMPLE_HELPER_REGISTERS,
+        () if compute_registers_with_setmaxnreg(minimum) > compute_registers_with_setmaxnreg(normal) => minimum,
         () => normal,
     };
-    let starts_with_enough = before_move >= helper_registers.max(largest_accumulator + REGISTERS_BESIDE_MMA);
-    let move_is_possible = warps_per_role.is_multiple_of(WARP_GROUP) && budget::has_setmaxnreg(target) && starts_with_enough;
-    let moves_registers = move_is_possible && without_move < needs && after_move(helper_registers) > without_move;
-    let compute_registers = if moves_registers { after_move(helper_registers) } else { without_move };
+    let starts_with_enough = registers_at_start >= helper_registers.max(largest_accumulator + REGISTERS_BESIDE_MMA);
+    let can_use_setmaxnreg = warps_per_role.is_multiple_of(WARP_GROUP) && budget::has_setmaxnreg(target) && starts_with_enough;
+    let uses_setmaxnreg = can_use_setmaxnreg
+        && registers_without_setmaxnreg < needs
+        && compute_registers_with_setmaxnreg(helper_registers) > registers_without_setmaxnreg;
+    let compute_registers =
+        if uses_setmaxnreg { compute_registers_with_setmaxnreg(helper_registers) } else { registers_without_setmaxnreg };
     let min_registers = tiles + min_registers_without_accumulator(function);
     if choice == FeatureChoice::WherePays
         && ctas > 1
@@ -98,12 +110,12 @@ pub(super) fn warp_assignment(
             "another warp leaves a thread {compute_registers} registers with {ctas} CTAs per SM, and it needs about {min_registers}"
         ));
     }
-    let [compute_limit, helper_limit] = if moves_registers { [Some(compute_registers), Some(helper_registers)] } else { [None; 2] };
+    let [compute_limit, helper_limit] = if uses_setmaxnreg { [Some(compute_registers), Some(helper_registers)] } else { [None; 2] };
     let compute_role =
         |number: u32| warp_role(RoleKind::Compute(number as usize), number * warps_per_role, warps_per_role, compute_limit);
     let mut warp_roles: Vec<(RoleKind, WarpRoleInfo)> = (0..compute_roles).map(compute_role).collect();
     warp_roles.extend(helpers.iter().zip(warps..).map(|(role, first)| warp_role(*role, first, 1, helper_limit)));
-    if moves_registers && helper_count < WARP_GROUP {
+    if uses_setmaxnreg && helper_count < WARP_GROUP {
         warp_roles.push(warp_role(RoleKind::Idle, warps + helper_count, WARP_GROUP - helper_count, helper_limit));
     }
     Ok(WarpAssignment { warp_roles, resident_ctas: ctas, is_ample: compute_registers >= needs })
@@ -111,13 +123,13 @@ pub(super) fn warp_assignment(
 
 /// The roles that get one warp each in addition to the compute roles.
 fn helper_roles(function: &Function, mma_warps: &MmaWarps) -> Vec<RoleKind> {
-    let mma_warp_count = if tmem_mma_buffers::has_mma(function) { mma_warps.warp_count() } else { 0 };
+    let mma_warp_count = if tmem_mma_buffers::has_tmem_mma(function) { mma_warps.warp_count() } else { 0 };
     let has_store_warp = mma_warp_count > 0 && !tmem_mma_buffers::tma_store_buffers(function).is_empty();
     let mma_roles = (0..mma_warp_count).map(RoleKind::Mma);
     [RoleKind::Load].into_iter().chain(mma_roles).chain(has_store_warp.then_some(RoleKind::Store)).collect()
 }
 
-/// Returns an estimate of how many CTAs fit with enough registers for their warps.
+/// Returns an estimate of how many CTAs fit on an SM with enough registers for their warps, at least 1.
 pub(super) fn ctas_by_registers(function: &Function, target: Target) -> u32 {
     let (warps, needs) = (
         function.attrs.program.warps,
@@ -134,18 +146,17 @@ pub(super) fn has_registers_without_helpers(function: &Function, ctas: u32, targ
     registers.min(MAX_REGISTERS) >= RegisterNeeds::estimate(function).tiles + REGISTERS_BESIDE_ACCUMULATOR
 }
 
-/// Returns the minimum number of registers in addition to the accumulators. `mma.sync` also needs registers for its operands.
+/// Returns the minimum number of registers in addition to the accumulators and the tiles loaded from tensor memory. `mma.sync` also
+/// needs registers for its operands.
 fn min_registers_without_accumulator(function: &Function) -> u32 {
     let ops = function.body.walk(function.region);
-    let atoms = ops.iter().filter_map(|op| match &function.body.ops[*op].kind {
-        kind @ Op::Core(tileas::Op::Mma { .. }) => Some(wgmma_in_flight::is_wgmma(kind)),
-        _ => None,
-    });
-    let is_wgmma: Vec<bool> = atoms.collect();
-    if is_wgmma.contains(&true) && !is_wgmma.contains(&false) {
-        MIN_REGISTERS_BESIDE_ACCUMULATOR
-    } else {
-        REGISTERS_BESIDE_ACCUMULATOR
+    let kinds = ops.iter().map(|op| &function.body.ops[*op].kind);
+    let mmas: Vec<&Op> = kinds.filter(|kind| matches!(kind, Op::Core(tileas::Op::Mma { .. }))).collect();
+    let all_are = |is_family: fn(&Op) -> bool| !mmas.is_empty() && mmas.iter().all(|kind| is_family(kind));
+    match () {
+        () if all_are(tmem_mma_buffers::is_tmem_mma) => MIN_REGISTERS_BESIDE_TMEM_TILE,
+        () if all_are(wgmma_in_flight::is_wgmma) => MIN_REGISTERS_BESIDE_ACCUMULATOR,
+        () => REGISTERS_BESIDE_ACCUMULATOR,
     }
 }
 

@@ -12,22 +12,22 @@ use std::collections::BTreeSet;
 use tileas::Type;
 
 /// The ops that a role executes, and the values that they need.
-pub(super) struct Slice {
+pub(super) struct RoleSlice {
     role: RoleKind,
     ops: BTreeSet<OpId>,
     values: BTreeSet<Value>,
 }
 
-impl Slice {
+impl RoleSlice {
     /// Computes the slice of a role, or returns the reason why the role cannot be separated from other roles.
-    pub(super) fn of(roles: &Roles<'_>, role: RoleKind) -> Result<Slice, Reason> {
+    pub(super) fn compute(roles: &Roles<'_>, role: RoleKind) -> Result<RoleSlice, Reason> {
         let function = roles.function();
         let mut marker = SliceMarker {
             function,
             roles,
             nesting: RegionNesting::analyse(&function.body, function.region),
-            slice: Slice { role, ops: BTreeSet::new(), values: BTreeSet::new() },
-            work: Vec::new(),
+            slice: RoleSlice { role, ops: BTreeSet::new(), values: BTreeSet::new() },
+            unprocessed_values: Vec::new(),
             failure: None,
         };
         for op in function.body.walk(function.region) {
@@ -38,20 +38,24 @@ impl Slice {
         marker.finish()
     }
 
+    /// The role that executes the slice.
     pub(super) fn role(&self) -> RoleKind {
         self.role
     }
+    /// The ops that the role executes.
     pub(super) fn ops(&self) -> impl Iterator<Item = OpId> + '_ {
         self.ops.iter().copied()
     }
+    /// Returns whether the role executes an op.
     pub(super) fn executes(&self, op: OpId) -> bool {
         self.ops.contains(&op)
     }
+    /// Returns whether an op that the role executes needs a value.
     pub(super) fn needs_value(&self, value: Value) -> bool {
         self.values.contains(&value)
     }
 
-    /// Indices of the values that the role needs.
+    /// Indices into `values` of the values that the role needs.
     pub(super) fn needed_indices(&self, values: &[Value]) -> Vec<usize> {
         (0..values.len()).filter(|i| self.needs_value(values[*i])).collect()
     }
@@ -62,16 +66,17 @@ struct SliceMarker<'a> {
     function: &'a Function,
     roles: &'a Roles<'a>,
     nesting: RegionNesting,
-    slice: Slice,
-    /// Values whose defining op has not been marked yet.
-    work: Vec<Value>,
+    slice: RoleSlice,
+    /// Marked values whose defining op has not been marked yet.
+    unprocessed_values: Vec<Value>,
+    /// The reason why the role cannot be separated from other roles, if one was found.
     failure: Option<Reason>,
 }
 
 impl SliceMarker<'_> {
-    /// Marks everything on which the marked values depend. Returns the slice.
-    fn finish(mut self) -> Result<Slice, Reason> {
-        while let Some(value) = self.work.pop() {
+    /// Marks everything on which the marked values depend. Returns the slice, or the reason why the role cannot be separated.
+    fn finish(mut self) -> Result<RoleSlice, Reason> {
+        while let Some(value) = self.unprocessed_values.pop() {
             self.mark_definition(value);
         }
         self.failure.map_or(Ok(self.slice), Err)
@@ -80,7 +85,7 @@ impl SliceMarker<'_> {
     /// Marks a value, and queues its definition.
     fn mark_value(&mut self, value: Value) {
         if self.slice.values.insert(value) {
-            self.work.push(value);
+            self.unprocessed_values.push(value);
         }
     }
 
@@ -116,7 +121,7 @@ impl SliceMarker<'_> {
         }
     }
 
-    /// Marks the definition of a value.
+    /// Marks the op that defines a value. For an argument or a result of a control-flow op, also marks the forwarded values.
     fn mark_definition(&mut self, value: Value) {
         let body = &self.function.body;
         match body.values[value].def {
@@ -147,7 +152,7 @@ impl SliceMarker<'_> {
         }
     }
 
-    /// Marks a loop-carried value together with its values in all iterations.
+    /// Marks the loop-carried value at an index: its initial value, and the values that iterations forward to the next one.
     fn mark_carried(&mut self, op: OpId, index: usize) {
         let body = &self.function.body;
         let loop_op = body.ops[op].kind.core().and_then(Core::as_loop).expect("only loops carry values");
@@ -156,12 +161,13 @@ impl SliceMarker<'_> {
         self.mark_forwarded(op, index, |core| matches!(core, Core::Continue { .. }));
     }
 
-    /// Marks the values that terminators of a control-flow op forward at this index. `is_match` selects the terminators.
-    fn mark_forwarded(&mut self, op: OpId, index: usize, is_match: impl Fn(&Core) -> bool) {
+    /// Marks the values that terminators of a control-flow op forward at an index. `is_terminator_to_mark` selects the
+    /// terminators.
+    fn mark_forwarded(&mut self, op: OpId, index: usize, is_terminator_to_mark: impl Fn(&Core) -> bool) {
         let ends = self.nesting.terminators(op).to_vec();
         for end in ends {
             let kind = &self.function.body.ops[end].kind;
-            if kind.core().is_some_and(&is_match) {
+            if kind.core().is_some_and(&is_terminator_to_mark) {
                 self.mark_value(kind.operands()[index]);
             }
         }

@@ -1,6 +1,7 @@
 //! Purpose: let consecutive loops fill the same multi-stage buffers.
 //! Requires: loops without schedules.
-//! Establishes: consecutive loops that fill equal buffers, for MMAs at equal positions and no other readers, use the same buffers.
+//! Establishes: consecutive loops use the same buffers if they fill buffers of equal shape and layout, MMAs at equal positions read
+//! these buffers, and no other op does.
 //! Preserves: the op order; only the buffers of copies and MMAs change.
 //! See also: CUTLASS persistent kernels, which carry one `PipelineState` across tiles.
 //!
@@ -19,11 +20,12 @@ use sched::{Function, Module, Op};
 use std::collections::BTreeMap;
 use tileas::{Buffer, BufferInfo, MmaOperand};
 
-/// A buffer of a loop, and the index of the loop's first MMA that reads it.
+/// The properties of a buffer that a loop's TMA copies fill.
 #[derive(Clone, PartialEq)]
 struct FilledBuffer {
     info: BufferInfo,
-    mma: usize,
+    /// The index, among the loop's MMAs, of the first MMA that reads the buffer.
+    first_reader: usize,
 }
 
 /// A loop and the buffers that its TMA copies fill, in order. Only the loop's MMAs read these buffers.
@@ -45,10 +47,10 @@ pub(crate) fn run(file: &mut File<Module>) -> Result<()> {
 fn share_buffers_of_loops(function: &mut Function) {
     let loops: Vec<FillingLoop> =
         function.body.blocks[function.entry()].ops.iter().filter_map(|op| FillingLoop::find(function, *op)).collect();
-    let mut distinct: Vec<&FillingLoop> = Vec::new();
+    let mut loops_with_own_buffers: Vec<&FillingLoop> = Vec::new();
     for later in &loops {
-        let Some(earlier) = distinct.iter().find(|earlier| earlier.filled == later.filled) else {
-            distinct.push(later);
+        let Some(earlier) = loops_with_own_buffers.iter().find(|earlier| earlier.filled == later.filled) else {
+            loops_with_own_buffers.push(later);
             continue;
         };
         let new_buffers: BTreeMap<Buffer, Buffer> = later.buffers.iter().copied().zip(earlier.buffers.iter().copied()).collect();
@@ -71,13 +73,13 @@ impl FillingLoop {
         }
         let body = &function.body;
         let ops = &body.blocks[body.block_of(for_body(function, op))].ops;
-        let mmas: Vec<OpId> = ops.iter().copied().filter(|op| tmem_mma_buffers::is_mma(&body.ops[*op].kind)).collect();
+        let mmas: Vec<OpId> = ops.iter().copied().filter(|op| tmem_mma_buffers::is_tmem_mma(&body.ops[*op].kind)).collect();
         let (copies, buffers): (Vec<OpId>, Vec<Buffer>) = tma_pipelines::tma_copies(function, op).into_iter().unzip();
         let accesses =
             |op: OpId, buffer: Buffer| buffer_accesses(&body.ops[op].kind).iter().any(|access| access.buffer() == buffer);
         let filled = |buffer: &Buffer| {
-            let mma = mmas.iter().position(|mma| accesses(*mma, *buffer))?;
-            Some(FilledBuffer { info: function.attrs.program.buffers[*buffer].clone(), mma })
+            let first_reader = mmas.iter().position(|mma| accesses(*mma, *buffer))?;
+            Some(FilledBuffer { info: function.attrs.program.buffers[*buffer].clone(), first_reader })
         };
         let filled: Vec<FilledBuffer> = buffers.iter().map(filled).collect::<Option<_>>()?;
         let is_copy_or_mma = |op: &OpId| copies.contains(op) || mmas.contains(op);

@@ -72,3 +72,14 @@ fn tmem_allocation_limits_resident_ctas() {
     };
     assert_near("a CTA that allocates all columns", kernel(512).cycles("b200") / kernel(256).cycles("b200"), 2.0, 0.05);
 }
+
+/// An SM of compute capability 9.0 and later has 228 KiB of shared memory, of which the driver reserves 1 KiB for each CTA (CUDA C++
+/// Programming Guide, compute capabilities).
+#[test]
+fn reserved_shared_memory_counts_once_for_each_cta() {
+    let body = "mov.b32 %r9, 0;\n";
+    for (shared_bytes, resident) in [(113 * 1024, 2), (113 * 1024 + 16, 1), (75 * 1024, 3), (75 * 1024 + 16, 2)] {
+        let report = Kernel::new("sm_100", 128).body(body).shared_bytes(shared_bytes).grid(148 * 8).report("b200");
+        assert_eq!(report["resident_ctas"], resident, "{shared_bytes} bytes");
+    }
+}

@@ -32,8 +32,8 @@ fn create_context(context: *mut Handle, device: c_int) -> Result<()> {
     write_to_client(context, handle)
 }
 
-/// The results of `cuCtxGetLimit` in bytes: stack size, size of the printf buffer, size of the heap.
-const LIMITS: [usize; 3] = [1024, 1 << 20, 8 << 20];
+/// The results of `cuCtxGetLimit` in bytes, by `CUlimit` number: stack size, size of the printf buffer, and size of the heap.
+const LIMIT_BYTES_BY_NUMBER: [usize; 3] = [1024, 1 << 20, 8 << 20];
 
 entry_points! {
     fn cuCtxCreate_v2(context: *mut Handle, _flags: c_uint, device: c_int) {
@@ -106,7 +106,7 @@ entry_points! {
     }
     fn cuCtxGetLimit(value: *mut usize, limit: c_int) {
         require_current()?;
-        let value_of = usize::try_from(limit).ok().and_then(|limit| LIMITS.get(limit));
+        let value_of = usize::try_from(limit).ok().and_then(|limit| LIMIT_BYTES_BY_NUMBER.get(limit));
         write_to_client(value, *value_of.ok_or(Status::InvalidValue)?)
     }
     fn cuCtxSetLimit(_limit: c_int, _value: usize) {

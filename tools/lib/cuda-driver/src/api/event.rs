@@ -1,4 +1,4 @@
-//! Entry points for events. An event records the time of the CPU.
+//! Entry points for events. An event records the time on the CPU's clock.
 
 use super::{entry_points, write_to_client};
 use crate::driver::driver;

@@ -1,4 +1,5 @@
-//! Entry points of this project, which the Python package `tileworks.cpu` uses.
+//! Entry points that this library has in addition to the driver API. The Python package `tileworks.cpu` uses them to pass host
+//! memory to kernels.
 
 use super::{entry_points, read_text_from_client};
 use crate::allocations::HostRange;

@@ -107,9 +107,9 @@ fn instantiate(exec: *mut Handle, graph: Handle) -> Result<()> {
     write_to_client(exec, tables.handles.add(Object::GraphExec(graph_exec)))
 }
 
-/// Adds (`add`) or removes dependencies between nodes of a graph. Each node in `to` depends on the node in `from` at the same
-/// index. Returns an error if an added dependency exists or a removed dependency does not exist.
-fn set_dependencies(graph: Handle, from: *const Handle, to: *const Handle, count: usize, add: bool) -> Result<()> {
+/// Adds dependencies between nodes of a graph if `adds` is true; otherwise removes them. Pair `i` makes node `to[i]` depend on
+/// `from[i]`.
+fn add_or_remove_dependencies(graph: Handle, from: *const Handle, to: *const Handle, count: usize, adds: bool) -> Result<()> {
     let mut tables = driver()?.tables();
     tables.handles.graph(graph)?;
     for (from, to) in read_list_from_client(from, count)?.into_iter().zip(read_list_from_client(to, count)?) {
@@ -119,7 +119,7 @@ fn set_dependencies(graph: Handle, from: *const Handle, to: *const Handle, count
             return Err(Status::InvalidValue.into());
         }
         let node = &mut tables.handles.graph_mut(graph)?.nodes[to_index];
-        let changed = if add { node.dependencies.insert(from_index) } else { node.dependencies.remove(&from_index) };
+        let changed = if adds { node.dependencies.insert(from_index) } else { node.dependencies.remove(&from_index) };
         if !changed {
             return Err(Status::InvalidValue.into());
         }
@@ -236,13 +236,13 @@ entry_points! {
         add_node(node, graph, dependencies, count, Work::Free { address: pointer })
     }
     fn cuGraphAddDependencies(graph: Handle, from: *const Handle, to: *const Handle, count: usize) {
-        set_dependencies(graph, from, to, count, true)
+        add_or_remove_dependencies(graph, from, to, count, true)
     }
     fn cuGraphAddDependencies_v2(graph: Handle, from: *const Handle, to: *const Handle, _edges: *const c_void, count: usize) {
-        set_dependencies(graph, from, to, count, true)
+        add_or_remove_dependencies(graph, from, to, count, true)
     }
     fn cuGraphRemoveDependencies_v2(graph: Handle, from: *const Handle, to: *const Handle, _edges: *const c_void, count: usize) {
-        set_dependencies(graph, from, to, count, false)
+        add_or_remove_dependencies(graph, from, to, count, false)
     }
     fn cuGraphDestroyNode(node: Handle) {
         let mut tables = driver()?.tables();

@@ -6,7 +6,7 @@ use crate::status::{Status, name_and_description};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 /// The CUDA version of the API: 13.0.
-const VERSION: c_int = 13000;
+const CUDA_API_VERSION: c_int = 13000;
 /// `CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND`, the status for a name that this library does not have.
 const SYMBOL_NOT_FOUND: c_int = 1;
 
@@ -33,7 +33,7 @@ entry_points! {
         initialise().map(drop)
     }
     fn cuDriverGetVersion(version: *mut c_int) {
-        write_to_client(version, VERSION)
+        write_to_client(version, CUDA_API_VERSION)
     }
     fn cuGetErrorName(code: c_int, name: *mut *const c_char) {
         let known = name_and_description(code).map(|(name, _)| name.as_ptr());

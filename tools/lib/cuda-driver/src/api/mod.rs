@@ -20,7 +20,7 @@ mod unsupported;
 use crate::status::{Result, Status};
 use std::ffi::c_void;
 
-/// An entry point by name, for `cuGetProcAddress`.
+/// The name and the address of an entry point, for `cuGetProcAddress`.
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) address: *const c_void,

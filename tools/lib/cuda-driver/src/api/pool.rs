@@ -13,7 +13,7 @@ const RELEASE_THRESHOLD: c_int = 4;
 /// `CU_MEMPOOL_ATTR_USED_MEM_CURRENT`.
 const USED_CURRENT: c_int = 7;
 /// `CU_MEMPOOL_ATTR_USED_MEM_HIGH`, the last attribute.
-const LAST: c_int = 8;
+const LAST_ATTRIBUTE: c_int = 8;
 /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
 const READ_WRITE: c_int = 3;
 
@@ -37,7 +37,7 @@ entry_points! {
         check_exists(pool)
     }
     fn cuMemPoolSetAttribute(pool: Handle, attribute: c_int, value: *const c_void) {
-        if !(1..=LAST).contains(&attribute) {
+        if !(1..=LAST_ATTRIBUTE).contains(&attribute) {
             return Err(Status::InvalidValue.into());
         }
         let mut tables = driver()?.tables();
@@ -54,7 +54,7 @@ entry_points! {
         match attribute {
             1..RELEASE_THRESHOLD => write_to_client(value.cast(), stored.unwrap_or(1) as u32),
             USED_CURRENT => write_to_client(value.cast(), tables.allocations.used()),
-            RELEASE_THRESHOLD..=LAST => write_to_client(value.cast(), stored.unwrap_or(0)),
+            RELEASE_THRESHOLD..=LAST_ATTRIBUTE => write_to_client(value.cast(), stored.unwrap_or(0)),
             _ => Err(Status::InvalidValue.into()),
         }
     }

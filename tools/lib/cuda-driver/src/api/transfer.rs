@@ -47,7 +47,7 @@ fn copy(to: CopyEnd, from: CopyEnd, bytes: usize, stream: Handle) -> Result<()> 
 }
 
 /// Returns the end of a copy at a host pointer of the client. The pointer may also point to device memory.
-fn host_end(pointer: *const c_void) -> CopyEnd {
+fn copy_end_at_host_pointer(pointer: *const c_void) -> CopyEnd {
     CopyEnd::Any(pointer as u64)
 }
 
@@ -133,16 +133,16 @@ entry_points! {
         copy(CopyEnd::Device(to), CopyEnd::Device(from), bytes, stream)
     }
     fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) {
-        copy(CopyEnd::Device(to), host_end(from), bytes, DEFAULT_STREAM)
+        copy(CopyEnd::Device(to), copy_end_at_host_pointer(from), bytes, DEFAULT_STREAM)
     }
     fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, bytes: usize, stream: Handle) {
-        copy(CopyEnd::Device(to), host_end(from), bytes, stream)
+        copy(CopyEnd::Device(to), copy_end_at_host_pointer(from), bytes, stream)
     }
     fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) {
-        copy(host_end(to), CopyEnd::Device(from), bytes, DEFAULT_STREAM)
+        copy(copy_end_at_host_pointer(to), CopyEnd::Device(from), bytes, DEFAULT_STREAM)
     }
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, bytes: usize, stream: Handle) {
-        copy(host_end(to), CopyEnd::Device(from), bytes, stream)
+        copy(copy_end_at_host_pointer(to), CopyEnd::Device(from), bytes, stream)
     }
     fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) {
         copy(CopyEnd::Device(to), CopyEnd::Device(from), bytes, DEFAULT_STREAM)

@@ -113,7 +113,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         self.distribution(a).layout == self.distribution(b).layout
     }
 
-    /// Plans an op that copies elements from operand slots to result slots without arithmetic. A scalar operand needs no plan.
+    /// Plans an op that copies elements of its operands to its result without arithmetic. A scalar operand needs no plan.
     /// `operand_element` maps an element of the result to an element of the operand.
     pub(super) fn plan_move(
         &self,
@@ -147,7 +147,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
         Tile::new(self.distribution(id).shape(), elem, ElementWords::collect(elem.carrier(), computed))
     }
 
-    /// Executes an op that copies elements from operand slots to result slots, according to its plan.
+    /// Executes an op that copies elements of its operands to its result, according to its plan.
     pub(super) fn execute_move(&self, op: OpId, x: Id, env: &Env<'_>) -> Result<Results> {
         let tile = env.tile(x);
         let elem = self.elem(self.result(op));

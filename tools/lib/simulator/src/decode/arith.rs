@@ -1,4 +1,4 @@
-//! Integer and logic instructions, moves and selections.
+//! Decodes element-wise integer and bitwise instructions, moves and selections.
 
 use super::builder::Builder;
 use super::{check_modifiers, unsupported};
@@ -8,8 +8,9 @@ use crate::lanes::{LaneFn, map1, map2, map3, map4};
 use crate::program::{Op, RegSlot};
 use ptx::{Instruction, Operand, Type};
 
-/// Expands to the lane function that computes an expression of two integers. The type `$ty` selects their width and signedness. The
-/// result is `None` for a type that the macro does not support.
+/// Expands to the lane function (the function that computes one lane's result) for an expression of two integers. The type `$ty`
+/// selects the width and signedness of the integers; `None` for other types. The macros `int1` and `int3` have one and three
+/// integers.
 macro_rules! int2 {
     ($ty:expr, |$a:ident, $b:ident| $body:expr) => {
         match $ty {
@@ -24,7 +25,7 @@ macro_rules! int2 {
             _ => None,
         }
     };
-    // Applies the function to both halves of a word.
+    // A packed type: evaluates the expression for the lower and for the upper 16 bits of the operands.
     (@@ $t:ty, $a:ident, $b:ident, $body:expr) => {
         map2(|x, y| {
             let half = |$a: $t, $b: $t| ($body) as u16 as u64;
@@ -181,7 +182,8 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the function of an integer or bit instruction, and its number of sources.
+/// Returns the lane function of an integer or bitwise instruction, and its number of source operands. `None` for other
+/// instructions.
 fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneFn, usize)>> {
     let check_known_modifiers = |known_modifiers: &[&str]| check_modifiers(instruction, known_modifiers);
     let has = |word: &str| instruction.has_modifier(word);
@@ -213,7 +215,7 @@ fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneF
         "popc" => (int1!(ty, |a| a.count_ones()), 1),
         "clz" => (int1!(ty, |a| a.leading_zeros()), 1),
         "brev" => (int1!(ty, |a| a.reverse_bits()), 1),
-        "bfind" => (find_bit_function(ty, has("shiftamt")), 1),
+        "bfind" => (highest_non_sign_bit_function(ty, has("shiftamt")), 1),
         "bfi" => (Some(insert_bits_function(ty.bits())), 4),
         "bfe" => (Some(extract_bits_function(ty)), 3),
         "lop3" => (lop3_function(instruction), 3),
@@ -230,7 +232,7 @@ fn integer_function(instruction: &Instruction, ty: Type) -> Result<Option<(LaneF
     }
 }
 
-/// Returns the function of an integer `add`.
+/// Returns the lane function of an integer `add`.
 fn add_function(instruction: &Instruction, ty: Type) -> Result<Option<LaneFn>> {
     if instruction.has_modifier("sat") {
         return match ty {
@@ -385,7 +387,7 @@ fn permute_bytes(a: u64, b: u64, selector: u64) -> u64 {
 }
 
 /// Returns the function of `bfind`, which finds the most significant non-sign bit.
-fn find_bit_function(ty: Type, shift_amount: bool) -> Option<LaneFn> {
+fn highest_non_sign_bit_function(ty: Type, shift_amount: bool) -> Option<LaneFn> {
     let bits = ty.bits();
     let signed = ty.is_signed();
     Some(map1(move |a| {

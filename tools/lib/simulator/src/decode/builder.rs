@@ -84,14 +84,14 @@ pub(super) struct Builder<'m> {
     functions: HashMap<&'m str, &'m Function>,
     /// The open scopes, outermost first. The first scope has the names of the module.
     scopes: Vec<Scope>,
-    /// The name of each label, and its instruction index. `None` until the decoder reaches the label.
+    /// For each label, its name and the index of the instruction after it. The index is `None` until the decoder reaches the label.
     labels: Vec<(String, Option<u32>)>,
     code: Vec<Instr>,
     /// The distinct opcodes with their modifiers.
     opcodes: Vec<String>,
     /// The index in `opcodes` of each opcode.
     opcode_index: HashMap<String, u32>,
-    /// The line of the current instruction.
+    /// The line of the current instruction in the PTX text.
     line: u32,
     /// The index in `opcodes` of the current instruction.
     opcode: u32,
@@ -99,9 +99,9 @@ pub(super) struct Builder<'m> {
     guard: Option<(RegSlot, bool)>,
     slot_count: u32,
     register_bits: Vec<u8>,
-    /// The slot of each constant.
+    /// The register slot of each constant value.
     constants: BTreeMap<u64, RegSlot>,
-    /// The slot of each special register.
+    /// The register slot of each special register, such as `%tid.x`.
     specials: BTreeMap<Special, RegSlot>,
     /// The slot of the carry flag, if an instruction uses the flag.
     carry: Option<RegSlot>,
@@ -308,11 +308,11 @@ impl<'m> Builder<'m> {
         self.labels.len() as u32 - 1
     }
     /// Defines a label of [`Builder::new_label`] at the current instruction.
-    pub(super) fn place_new_label(&mut self, label: u32) {
+    pub(super) fn define_label(&mut self, label: u32) {
         self.labels[label as usize].1 = Some(self.code.len() as u32);
     }
     /// Returns the label to which `ret` branches in an inlined function. `None` outside inlined functions.
-    pub(super) fn inline_end(&self) -> Option<u32> {
+    pub(super) fn inlined_return_label(&self) -> Option<u32> {
         self.inlined_ends.last().copied()
     }
     /// Emits a branch to a label for the lanes whose guard is false, and clears the guard.
@@ -382,7 +382,7 @@ impl<'m> Builder<'m> {
         }
         None
     }
-    /// Returns the fault for a name that is not declared.
+    /// Returns the fault (the simulator's error) for a name that is not declared.
     fn undeclared(name: &str) -> Box<Fault> {
         Fault::new("SIM002", format!("'{name}' is not declared"))
     }
@@ -393,7 +393,7 @@ impl<'m> Builder<'m> {
             _ => Err(Self::undeclared(name)),
         }
     }
-    /// Returns the labels of a `.branchtargets` list.
+    /// Returns the labels of a `.branchtargets` list, as indices into `labels`.
     pub(super) fn branch_targets(&mut self, name: &str) -> Result<Vec<u32>> {
         match self.look_up(name) {
             Some(Binding::Targets(targets)) => Ok(targets),

@@ -71,9 +71,9 @@ enum CarryOp {
     },
 }
 
-/// Returns the function that computes the result of an operation on `bits` bits. With `carry`, the function computes the carry
-/// instead (for `sub`, the borrow).
-fn carry_function(op: CarryOp, bits: u32, carry: bool) -> LaneFn {
+/// Returns the lane function of an operation on `bits` bits. If `returns_carry` is true, the function computes the carry (for
+/// `sub`, the borrow) instead of the result.
+fn carry_function(op: CarryOp, bits: u32, returns_carry: bool) -> LaneFn {
     let mask = u64::MAX >> (64 - bits);
     map4(move |a, b, c, flag| {
         let (a, b) = (a & mask, b & mask);
@@ -83,7 +83,7 @@ fn carry_function(op: CarryOp, bits: u32, carry: bool) -> LaneFn {
             CarryOp::Low => (u128::from(a) * u128::from(b) & u128::from(mask)) + u128::from(c & mask) + u128::from(flag),
             CarryOp::High { signed } => u128::from(high_half(a, b, bits, signed)) + u128::from(c & mask) + u128::from(flag),
         };
-        if carry { (wide >> bits) as u64 & 1 } else { wide as u64 & mask }
+        if returns_carry { (wide >> bits) as u64 & 1 } else { wide as u64 & mask }
     })
 }
 

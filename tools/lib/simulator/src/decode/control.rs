@@ -1,4 +1,4 @@
-//! Decodes branches, calls, and collective instructions of a warp.
+//! Decodes branches, calls, barriers, and instructions that exchange data between the lanes of a warp.
 
 use super::builder::{Builder, ByteArray};
 use super::{check_modifiers, unsupported};
@@ -6,7 +6,7 @@ use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
-/// The caller's storage of a call argument or result.
+/// The caller's storage of a call argument or result: a register or a byte array.
 enum CallValue {
     Value(RegSlot),
     Bytes(ByteArray),
@@ -32,7 +32,7 @@ impl Builder<'_> {
             }
             "ret" | "exit" => {
                 check_modifiers(instruction, &["uni"])?;
-                match self.inline_end() {
+                match self.inlined_return_label() {
                     Some(target) if instruction.opcode == "ret" => Op::Branch { target },
                     _ => Op::Exit,
                 }
@@ -57,7 +57,7 @@ impl Builder<'_> {
         }))
     }
 
-    /// Decodes a call: inlines a function that has a body, or emits a call of a built-in function.
+    /// Decodes a call. Inlines a function that has a body. A function without a body must be a built-in function of the simulator.
     fn decode_call(&mut self, instruction: &Instruction) -> Result<Op> {
         check_modifiers(instruction, &["uni"])?;
         let mut lists = Vec::new();
@@ -148,12 +148,12 @@ impl Builder<'_> {
         self.decode_block(function.body.as_deref().unwrap_or_default())?;
         self.close_function(caller);
         self.set_line_and_opcode(line, opcode);
-        self.place_new_label(end);
+        self.define_label(end);
         for (callee_slot, caller_slot) in returned {
             let copy = self.register_copy(caller_slot, callee_slot);
             self.emit(copy);
         }
-        self.place_new_label(after);
+        self.define_label(after);
         Ok(Op::Nop)
     }
 

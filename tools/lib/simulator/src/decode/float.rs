@@ -186,11 +186,12 @@ fn compute_rounded(kind: FloatOp, mode: FloatMode, a: f64, b: f64, c: f64) -> u6
     let value = compute_exact(kind, a, b, c);
     // If an exact sum of numbers with different signs is zero, rounding down gives -0 (IEEE 754).
     let down = mode.rounding == Rounding::NegativeInf && !mode.sat;
-    encode_result(mode, if down && value == 0.0 && cancels(kind, a, b, c) { -0.0 } else { value })
+    encode_result(mode, if down && value == 0.0 && has_addends_of_different_signs(kind, a, b, c) { -0.0 } else { value })
 }
 
-/// Returns whether a sum that is zero comes from addends that cancel. It returns false for two zeros with the same sign.
-fn cancels(kind: FloatOp, a: f64, b: f64, c: f64) -> bool {
+/// Returns whether an exact sum of zero has addends with different signs. Returns false for two zeros with the same sign, and for
+/// operations that are no sums.
+fn has_addends_of_different_signs(kind: FloatOp, a: f64, b: f64, c: f64) -> bool {
     let (x, y) = match kind {
         FloatOp::Add => (a, b),
         FloatOp::Sub => (a, -b),

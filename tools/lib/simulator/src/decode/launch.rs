@@ -1,4 +1,4 @@
-//! Decodes `clusterlaunchcontrol` and `tensormap`.
+//! Decodes the `clusterlaunchcontrol` (CLC) instructions, and the instructions that modify tensor maps (`tensormap`).
 
 use super::builder::Builder;
 use super::{check_modifiers, unsupported};

@@ -234,7 +234,7 @@ impl Builder<'_> {
         Ok(MmaOperand { slots, kind, element_bits, container_bits, container_shift, value_table })
     }
 
-    /// Decodes the scale operand of a block-scaled MMA and its two selectors.
+    /// Decodes the scale operand of a block-scaled MMA, and its byte and thread selectors.
     fn decode_scale(&mut self, instruction: &Instruction, index: usize, kind: MmaElement, count: usize) -> Result<ScaleOp> {
         let from = self.operand(instruction, index)?;
         let slots = self.operand_slots(from, 32)?;

@@ -6,7 +6,8 @@ use crate::fault::Result;
 use crate::program::*;
 use ptx::{Instruction, Operand, Type};
 
-/// Ordering modifiers and cache hints. They have no effect, because the simulator executes lanes and warps sequentially.
+/// Memory-ordering modifiers and cache hints of loads, stores and atomics. The simulator ignores them, because it executes lanes
+/// and warps sequentially.
 const ORDER_AND_HINTS: &[&str] = &[
     "weak",
     "relaxed",
@@ -93,7 +94,7 @@ impl Builder<'_> {
             let dst = self.result_slot(instruction, 0)?;
             return Ok(self.register_copy(dst, src));
         }
-        if let Some(dst) = self.wide_register(instruction, 0)? {
+        if let Some(dst) = self.halves_of_b128_operand(instruction, 0)? {
             let (space, address) = self.access_location(instruction, 1)?;
             return Ok(Op::Load { space, element: ElementConversion { bytes: 8, sign_extended_bits: None }, dst, address });
         }
@@ -119,7 +120,7 @@ impl Builder<'_> {
             let src = self.source_slot(instruction, 1, bits)?;
             return Ok(self.register_copy(dst, src));
         }
-        if let Some(src) = self.wide_register(instruction, 1)? {
+        if let Some(src) = self.halves_of_b128_operand(instruction, 1)? {
             let (space, address) = self.access_location(instruction, 0)?;
             return Ok(Op::Store { space, bytes: 8, src, address });
         }
@@ -141,8 +142,8 @@ impl Builder<'_> {
         Ok((self.memory_space(instruction)?, self.address_operand(instruction, index)?))
     }
 
-    /// Returns the two halves of a 128-bit register, if the instruction has type `.b128`.
-    fn wide_register(&mut self, instruction: &Instruction, index: usize) -> Result<Option<Box<[RegSlot]>>> {
+    /// Returns the slots of the two halves of 128-bit operand `index`. `None` if the instruction does not have type `.b128`.
+    fn halves_of_b128_operand(&mut self, instruction: &Instruction, index: usize) -> Result<Option<Box<[RegSlot]>>> {
         if instruction.types().next() != Some(Type::B128) {
             return Ok(None);
         }

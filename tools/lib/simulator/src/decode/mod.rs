@@ -1,6 +1,6 @@
-//! Lowers a parsed module to the program of one entry.
+//! Decodes one kernel of a parsed PTX module to a program that the simulator executes.
 //!
-//! This file selects the entry and passes each instruction to the submodule of its family. `builder` resolves names.
+//! This file selects the kernel and passes each instruction to the submodule of its instruction family. `builder` resolves names.
 
 mod arith;
 mod builder;

@@ -8,13 +8,14 @@ use numerics::Scalar;
 use numerics::arith::Binary;
 use tileaa::{Op, Type};
 
-/// Folds an `if` with a constant or negated condition, or with equal or empty sides.
+/// Folds an `if` with a constant or negated condition, with paths that yield equal values, or with paths that contain only a
+/// `yield`.
 pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, cond: Value, then: Region, otherwise: Region) {
     let blocks = [then, otherwise].map(|region| edit.function.body.block_of(region));
     if let Some(bit) = edit.splat_bits(cond) {
         let taken_block = blocks[if bit == 1 { 0 } else { 1 }];
         if let Some(values) = yielded_values(edit, taken_block) {
-            forward_all(edit, op, &values);
+            replace_results(edit, op, &values);
             edit.inline_block(op, taken_block);
         }
         return;
@@ -30,7 +31,7 @@ pub(super) fn fold(edit: &mut Edit<'_>, op: OpId, cond: Value, then: Region, oth
     }
 }
 
-/// The operands of a block's `yield`, if the block ends in one.
+/// The operands of a block's `yield`, or `None` if the block has another terminator.
 fn yielded_values(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
     match edit.resolved_op(edit.function.body.terminator(block)?) {
         Op::Core(Core::Yield { values }) => Some(values),
@@ -39,13 +40,13 @@ fn yielded_values(edit: &Edit<'_>, block: Block) -> Option<Vec<Value>> {
 }
 
 /// Replaces the uses of all results of an op by these values.
-fn forward_all(edit: &mut Edit<'_>, op: OpId, values: &[Value]) {
+fn replace_results(edit: &mut Edit<'_>, op: OpId, values: &[Value]) {
     let results = edit.function.body.ops[op].results.clone();
     results.iter().zip(values).for_each(|(result, value)| edit.replace_uses(*result, *value));
 }
 
-/// Forwards results for which both sides yield the same value. If both sides consist of a `yield` only, replaces the other scalar
-/// results by selects.
+/// Replaces the uses of each result for which both paths yield the same value by that value. If both paths contain only a `yield`,
+/// replaces the other scalar results by selects.
 fn merge_branches(edit: &mut Edit<'_>, op: OpId, cond: Value, yes: &[Value], no: &[Value], blocks: [Block; 2]) {
     let has_only_yields = blocks.iter().all(|block| edit.function.body.blocks[*block].ops.len() == 1);
     let results = edit.function.body.ops[op].results.clone();
@@ -55,8 +56,8 @@ fn merge_branches(edit: &mut Edit<'_>, op: OpId, cond: Value, yes: &[Value], no:
             continue;
         }
         if yes == no {
-            // A value that both sides yield dominates the branch. If its type has another address space than the result, the result
-            // stays.
+            // A value that both paths yield dominates the branch. If the pointer type of this value has another address space than
+            // the result, the result stays.
             if *edit.ty(yes) == ty {
                 edit.replace_uses(result, yes);
             }

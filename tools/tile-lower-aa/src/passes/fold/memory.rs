@@ -1,4 +1,4 @@
-//! Folds masks and tokens. A removed access forwards its input token, so no order is lost.
+//! Folds masks and tokens. If an access is removed, its input token replaces its result token, so no ordering is lost.
 
 use super::Folded;
 use crate::passes::edit::Edit;
@@ -46,7 +46,7 @@ fn drop_access(edit: &mut Edit<'_>, op: OpId, token_index: usize, token: Option<
     edit.remove(op);
 }
 
-/// Removes duplicates and tokens without accesses from a join.
+/// Removes duplicate tokens, and tokens that order no access, from a `join_tokens`. Returns `None` if the op stays as it is.
 pub(super) fn fold_join_tokens(edit: &Edit<'_>, core: &Core) -> Option<Folded> {
     let Core::JoinTokens { tokens } = core else { return None };
     let is_new_token = |token: &Value| matches!(edit.defining_core(*token), Some(Core::MakeToken {}));

@@ -1,7 +1,7 @@
 //! Purpose: fold constants and bring ops into canonical form, up to a fixed point (`instcombine`).
 //! Requires: `.aa`.
-//! Establishes: constants are right operands of commutative ops and comparisons. Scalars are broadcast in one step. A negated
-//! comparison is the opposite comparison. The file docs/internals/facts-and-folds.md lists the folds.
+//! Establishes: constants are right operands of commutative ops and comparisons. Scalars are broadcast in one step. The opposite
+//! comparison replaces a negated comparison. The file docs/internals/facts-and-folds.md lists the folds.
 //! Preserves: float results bit for bit, token order and memory orderings.
 //! See also: LLVM's `InstCombine`; MLIR's canonicaliser.
 
@@ -17,7 +17,7 @@ use core_dialect::core_ops::Core;
 use core_dialect::tile::{Dense, Elem, Shape};
 use tileaa::{Function, Op, Type};
 
-/// Maximum iterations over a function, to limit the compile time. Programs in practice reach the fixed point in fewer iterations.
+/// Maximum number of iterations over a function. Limits the compile time; programs in practice reach the fixed point earlier.
 const MAX_ITERATIONS: usize = 8;
 
 /// The replacement of an op with one result.
@@ -89,7 +89,7 @@ impl TypedOp {
     }
 }
 
-/// The replacement by a constant with these bits in every element.
+/// Returns a replacement by a constant that has these bits in every element.
 fn fold_to_splat(bits: u64) -> Folded {
     Folded::Op(Core::Constant { value: Dense::Splat(bits) })
 }

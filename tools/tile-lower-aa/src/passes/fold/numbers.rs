@@ -50,6 +50,7 @@ fn is_int(elem: Elem) -> bool {
     elem.scalar().is_some_and(Scalar::is_int)
 }
 
+/// Folds an integer binary op: constant operands, equal operands, neutral constants, and chains of ops with constants.
 fn fold_binary(edit: &mut Edit<'_>, typed_op: &TypedOp, kind: Binary, lhs: Value, rhs: Value) -> Option<Folded> {
     let scalar = typed_op.elem.carrier();
     let is_division = matches!(kind, Binary::DivI { .. } | Binary::RemI { .. });
@@ -92,7 +93,8 @@ fn fold_neutral_constant(kind: Binary, scalar: Scalar, lhs: Value, right: u64) -
     }
 }
 
-/// Merges an op with a constant into its operand: another op with a constant, or a comparison that the op negates.
+/// Merges a binary op with the constant `right` into the op that defines `lhs`. That op is another binary op with a constant, or a
+/// comparison that the binary op negates.
 fn merge_constants(edit: &mut Edit<'_>, typed_op: &TypedOp, kind: Binary, lhs: Value, right: u64) -> Option<Folded> {
     let scalar = typed_op.elem.carrier();
     match (kind, edit.defining_core(lhs)?) {
@@ -110,7 +112,7 @@ fn merge_constants(edit: &mut Edit<'_>, typed_op: &TypedOp, kind: Binary, lhs: V
                 }
                 _ => return None,
             };
-            // The sum of both constants may wrap although neither addition does.
+            // The sum or product of both constants may wrap although neither original op wraps, so the new op has no no-wrap flag.
             let kind = match outer {
                 Binary::AddI { .. } => Binary::AddI { overflow: Overflow::None },
                 Binary::MulI { .. } => Binary::MulI { overflow: Overflow::None },
@@ -123,7 +125,7 @@ fn merge_constants(edit: &mut Edit<'_>, typed_op: &TypedOp, kind: Binary, lhs: V
     }
 }
 
-/// Merges the conjunction or disjunction of two comparisons of the same operands.
+/// Replaces the conjunction or disjunction of two comparisons of the same operands by one comparison or a constant.
 fn merge_comparisons(edit: &Edit<'_>, kind: Binary, lhs: Value, rhs: Value) -> Option<Folded> {
     let int_comparison = |value| match edit.defining_core(value)? {
         Core::Compare { kind: Compare::Int { predicate, signedness }, lhs, rhs } => Some((predicate, signedness, lhs, rhs)),
@@ -171,7 +173,7 @@ fn outcome_set(predicate: Predicate) -> u8 {
     }
 }
 
-/// The comparison that holds if and only if `kind` does not.
+/// The comparison that holds if and only if `kind` does not hold.
 fn negated_comparison(kind: Compare) -> Compare {
     let inverse = |predicate| match predicate {
         Predicate::Equal => Predicate::NotEqual,
@@ -198,6 +200,7 @@ fn with_swapped_operands(predicate: Predicate) -> Predicate {
     }
 }
 
+/// Folds an integer comparison of constants or of equal operands, and moves a constant to the right.
 fn fold_compare(edit: &Edit<'_>, kind: Compare, lhs: Value, rhs: Value) -> Option<Folded> {
     let Compare::Int { predicate, signedness } = kind else { return None };
     let scalar = edit.ty(lhs).tile()?.0.carrier();
@@ -212,6 +215,7 @@ fn fold_compare(edit: &Edit<'_>, kind: Compare, lhs: Value, rhs: Value) -> Optio
     }
 }
 
+/// Folds a conversion of a constant, and a pair of conversions that one conversion or none replaces.
 fn fold_convert(edit: &Edit<'_>, typed_op: &TypedOp, kind: Convert, x: Value) -> Option<Folded> {
     let (from, to) = (edit.ty(x).tile()?.0.carrier(), typed_op.elem.carrier());
     if let Some(bits) = edit.splat_bits(x)
@@ -236,6 +240,7 @@ fn fold_convert(edit: &Edit<'_>, typed_op: &TypedOp, kind: Convert, x: Value) ->
     }
 }
 
+/// Folds a select with equal operands, a constant or negated condition, or constant operands of type `i1`.
 fn fold_select(edit: &Edit<'_>, typed_op: &TypedOp, cond: Value, yes: Value, no: Value) -> Option<Folded> {
     let same_type = |value: Value| *edit.ty(value) == typed_op.ty();
     if yes == no && same_type(yes) {

@@ -58,7 +58,7 @@ fn is_identity(order: &[u32]) -> bool {
     order.iter().enumerate().all(|(i, dim)| i == *dim as usize)
 }
 
-/// The scalar of which a value is a broadcast.
+/// The scalar whose broadcast defines a value, or `None` if no broadcast of a scalar defines it.
 fn broadcast_scalar(edit: &Edit<'_>, value: Value) -> Option<Value> {
     match edit.defining_core(value)? {
         Core::Broadcast { x } if is_scalar(edit, x) => Some(x),

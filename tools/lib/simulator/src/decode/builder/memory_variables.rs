@@ -1,4 +1,4 @@
-//! The variables and parameters of a program, and their addresses.
+//! Declares the variables and parameters of a program, and assigns addresses to them.
 
 use super::{Binding, Builder, ByteArray, GLOBAL_LIMIT, GLOBALS_SPAN_LIMIT, LOCAL_LIMIT, SHARED_LIMIT};
 use crate::address_space::{GLOBALS_BASE, SHARED_START};
@@ -33,11 +33,11 @@ impl<'m> Builder<'m> {
             }
             ptx::Space::Local => self.allocate_local(bytes, align).ok_or_else(too_large)?,
             ptx::Space::Global | ptx::Space::Const => {
-                let stored: u64 = self.globals.iter().map(|global| global.data.len() as u64).sum();
+                let allocated_bytes: u64 = self.globals.iter().map(|global| global.data.len() as u64).sum();
                 let next_address = (self.globals_end + 64).next_multiple_of(align.max(16));
                 // Only variables of the module have selected addresses. A variable of a function may have the same name.
                 let selected = self.variable_addresses.get(&variable.name).filter(|_| self.scopes.len() == 1);
-                if stored + bytes > GLOBAL_LIMIT || next_address + bytes - GLOBALS_BASE > GLOBALS_SPAN_LIMIT {
+                if allocated_bytes + bytes > GLOBAL_LIMIT || next_address + bytes - GLOBALS_BASE > GLOBALS_SPAN_LIMIT {
                     return Err(too_large());
                 }
                 let address = selected.copied().unwrap_or(next_address);
@@ -63,7 +63,7 @@ impl<'m> Builder<'m> {
         Ok(())
     }
 
-    /// Allocates local memory for a variable. Returns `None` above the limit.
+    /// Allocates local memory for a variable. Returns `None` if the local memory of a thread then exceeds `LOCAL_LIMIT`.
     fn allocate_local(&mut self, bytes: u64, align: u64) -> Option<u64> {
         let address = self.local_bytes.next_multiple_of(align);
         self.local_bytes = address + bytes;

@@ -1,4 +1,4 @@
-//! The registers of operands: names, constants, special registers and addresses.
+//! Assigns register slots to the operands of instructions: registers, constants, special registers and addresses.
 
 use super::{Binding, Builder};
 use crate::decode::unsupported;
@@ -62,7 +62,7 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Returns the slot of a destination, and its width in bits.
+    /// Returns the register slot of a destination operand, and the width of the register in bits.
     pub(in crate::decode) fn destination_slot(&mut self, operand: &Operand) -> Result<(RegSlot, u32)> {
         let Operand::Name(name) = operand else { return Err(Fault::new("SIM002", "the operand must be a register")) };
         if name == "_" {
