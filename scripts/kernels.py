@@ -387,6 +387,41 @@ def ragged_matmul(a, b, starts, c, M: ConstInt, N: ConstInt, K: ConstInt):
 
 
 @ct.kernel
+def scaled_groups(a, b, a_scale, b_scale, c, M: ConstInt, N: ConstInt, K: ConstInt):
+    """Scales the partial results of each group of K elements: by row and group for A, by group for B. The last group is partial."""
+    for i in range(ct.bid(0), ct.num_tiles(a, axis=0, shape=(M, K)), ct.num_blocks(0)):
+        total = ct.full((M, N), 0.0, dtype=ct.float32)
+        for k in range(ct.num_tiles(a, axis=1, shape=(M, K))):
+            x = ct.load(a, index=(i, k), shape=(M, K), padding_mode=ct.PaddingMode.ZERO)
+            y = ct.load(b, index=(k, 0), shape=(K, N), padding_mode=ct.PaddingMode.ZERO)
+            partial = ct.mma(x, y, ct.full((M, N), 0.0, dtype=ct.float32))
+            total += partial * ct.load(a_scale, index=(i, k), shape=(M, 1)) * ct.load(b_scale, index=(k, 0), shape=(1, 1))
+        ct.store(c, index=(i, 0), tile=total)
+
+
+@ct.kernel
+def masked_last_tile(q, keys, values, length, c, M: ConstInt, N: ConstInt, D: ConstInt):
+    """Attention over a loaded number of keys. Only the last, partial tile of keys has a mask."""
+    i = ct.bid(0)
+    count = ct.load(length, index=(0,), shape=(1,)).item()
+    x = ct.load(q, index=(i, 0), shape=(M, D))
+    accumulator, top, total = ct.full((M, D), 0.0, dtype=ct.float32), ct.full((M, 1), -1e30, dtype=ct.float32), ct.full((M, 1), 0.0, dtype=ct.float32)
+    for j in range(ct.cdiv(count, N)):
+        k = ct.load(keys, index=(j, 0), shape=(N, D), padding_mode=ct.PaddingMode.ZERO)
+        scores = ct.mma(x, ct.permute(k, (1, 0)), ct.full((M, N), 0.0, dtype=ct.float32)) * 0.125
+        if j * N + N > count:
+            scores = ct.where((ct.arange(N, dtype=ct.int32) + j * N < count).reshape((1, N)), scores, -1e30)
+        new_top = ct.maximum(top, ct.max(scores, 1, keepdims=True))
+        weights, factor = ct.exp(scores - new_top), ct.exp(top - new_top)
+        total = total * factor + ct.sum(weights, 1, keepdims=True)
+        v = ct.load(values, index=(j, 0), shape=(N, D), padding_mode=ct.PaddingMode.ZERO)
+        accumulator = ct.mma(ct.astype(weights, q.dtype), v, accumulator * factor)
+        top = new_top
+    rows, columns = ct.arange(M, dtype=ct.int32) + i * M, ct.arange(D, dtype=ct.int32)
+    ct.scatter(c, (rows.reshape((M, 1)), columns.reshape((1, D))), accumulator / total)
+
+
+@ct.kernel
 def ragged_keys(q, k, starts, c, M: ConstInt, N: ConstInt, D: ConstInt):
     """Attention without softmax: the scores of a sequence's keys, which are between two loaded row numbers, times these keys."""
     g, h = ct.bid(0), ct.bid(1)
@@ -546,6 +581,19 @@ def cases():
     g, rows = normal(8, 600).astype(np.float16), random.integers(0, 8, 8, dtype=np.int32)
     yield Case('clamped_columns', clamped_columns, [g.ravel(), rows, empty(8, 600, dtype=np.float16), 600, 256], (8, 3, 1), {2: g[rows]})
     yield Case('clamped_unaligned', clamped_columns, [g[:, :513].ravel(), rows, empty(8, 513, dtype=np.float16), 513, 256], (8, 3, 1), {2: g[rows, :513]})
+
+    # Threads scale the partial results of groups of K elements, in a persistent loop with 3 tiles and 2 CTAs. All values are exact.
+    a, b = (random.integers(-4, 5, shape).astype(np.float16) for shape in ((384, 304), (304, 64)))
+    a_scale, b_scale = (np.exp2(random.integers(-3, 4, shape)).astype(f32) for shape in ((384, 5), (5, 1)))
+    groups = [a[:, k:k + 64].astype(f32) @ b[k:k + 64].astype(f32) for k in range(0, 304, 64)]
+    expected = sum(part * a_scale[:, [k]] * b_scale[k] for k, part in enumerate(groups))
+    yield Case('scaled_groups', scaled_groups, [a, b, a_scale, b_scale, empty(384, 64), 128, 64, 64], (2, 1, 1), {4: expected})
+
+    # Attention over 330 of 336 keys; the mask is in a condition of the loop. No TMA store needs a warp.
+    q, keys, values = normal(256, 64).astype(np.float16), normal(336, 64).astype(np.float16), normal(336, 64).astype(np.float16)
+    e = np.exp(q.astype(f32) @ keys[:330].astype(f32).T * f32(0.125))
+    yield Case('masked_last_tile', masked_last_tile, [q, keys, values, np.array([330], np.int32), empty(256, 64), 128, 128, 64], (2, 1, 1),
+               {4: e @ values[:330].astype(f32) / e.sum(1, keepdims=True)}, 2e-3, 2e-3)
 
 
 def decode_e4m3(codes):

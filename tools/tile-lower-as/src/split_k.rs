@@ -1,4 +1,5 @@
-//! Purpose: split an MMA along K if an operand takes more than a third of shared memory.
+//! Purpose: split an MMA along K if an operand takes too much of the shared memory that it passes through, or if the operands of a
+//! loop leave TMA copies a single stage.
 //! Requires: `.aa`.
 //! Establishes: each K part of such an operand is its own load. Each part is loaded before the MMA of the preceding part, so two
 //! parts are in shared memory at a time. If TMA may copy the parts, each part is loaded right before its own MMA instead, so that
@@ -21,10 +22,13 @@ use target_info::Feature;
 use tileaa::facts::Facts;
 use tileaa::{Function, Op, Type};
 use tileas::layout::Strides;
-use tileas::{budget, tma_tiles};
+use tileas::{budget, tensor_memory, tma_tiles};
 
 /// A K part of an operand takes at most `1 / SHARES` of shared memory. Reason: two parts are live at a time besides other buffers.
 const SHARES: u32 = 3;
+/// The parts that the TMA copies of a loop fill at a time take at most `1 / STAGED_SHARES` of shared memory. Reason: the copies need
+/// three stages (`ENOUGH_STAGES` of `tile-sched`) so that loads stay in flight while MMAs release a stage.
+const STAGED_SHARES: u32 = 3;
 /// The minimum extent of a part along K, in bits (elements times bits per element). 256 bits are the K extent of the largest atoms.
 const MIN_PART_BITS: u32 = 256;
 
@@ -95,6 +99,15 @@ struct LoadedOperand {
     max_index: Option<i64>,
 }
 
+/// An MMA of a loop whose operands TMA may copy.
+struct StagedMma {
+    mma: OpId,
+    /// The bytes of its loaded operands.
+    bytes: u32,
+    parts: u32,
+    max_parts: u32,
+}
+
 /// Decides which MMAs are split, and into how many parts.
 struct SplitPlanner<'a> {
     function: &'a Function,
@@ -107,19 +120,68 @@ struct SplitPlanner<'a> {
     max_part_bytes: u32,
     /// Whether the parts may be TMA copies that share one multi-stage buffer.
     alternating: bool,
+    /// For MMAs of loops whose operands leave TMA copies a single stage: the number of parts with which the copies have several.
+    parts_for_stages: BTreeMap<OpId, u32>,
 }
 
 impl<'a> SplitPlanner<'a> {
     fn new(function: &'a Function, target: Target, alternating: bool) -> Self {
         let body = &function.body;
-        SplitPlanner {
+        let planner = SplitPlanner {
             function,
             facts: Facts::derive(function),
             uses: body.use_counts(function.region),
             blocks: body.op_blocks(),
             max_part_bytes: budget::shared_memory(target) / SHARES,
             alternating,
+            parts_for_stages: BTreeMap::new(),
+        };
+        let parts_for_stages = if alternating { planner.plan_stages(budget::shared_memory(target)) } else { BTreeMap::new() };
+        SplitPlanner { parts_for_stages, ..planner }
+    }
+
+    /// Plans more parts for split MMAs of each loop whose loaded operands, twice, exceed shared memory: the largest operands are
+    /// halved until one part of each takes at most `1 / STAGED_SHARES` of it.
+    fn plan_stages(&self, shared_memory: u32) -> BTreeMap<OpId, u32> {
+        let body = &self.function.body;
+        let mut planned = BTreeMap::new();
+        for op in body.walk(self.function.region) {
+            let Op::Core(core) = &body.ops[op].kind else { continue };
+            let Some(block) = core.for_body().map(|region| body.block_of(region)) else { continue };
+            let mut staged: Vec<StagedMma> = body.blocks[block].ops.iter().filter_map(|op| self.staged_mma(*op, block)).collect();
+            if staged.iter().map(|mma| u64::from(mma.bytes)).sum::<u64>() * 2 <= u64::from(shared_memory) {
+                continue;
+            }
+            let part_bytes = |staged: &[StagedMma]| staged.iter().map(|mma| u64::from(mma.bytes / mma.parts)).sum::<u64>();
+            while part_bytes(&staged) > u64::from(shared_memory / STAGED_SHARES) {
+                let splittable = staged.iter_mut().filter(|mma| mma.parts < mma.max_parts);
+                let Some(largest) = splittable.max_by_key(|mma| mma.bytes / mma.parts) else { break };
+                largest.parts *= 2;
+            }
+            planned.extend(staged.into_iter().map(|mma| (mma.mma, mma.parts)));
         }
+        planned
+    }
+
+    /// Describes an MMA with loaded operands for [`Self::plan_stages`]. Operands that threads convert pass through registers.
+    fn staged_mma(&self, mma: OpId, block: Block) -> Option<StagedMma> {
+        let body = &self.function.body;
+        let Op::Mma { lhs, rhs, .. } = body.ops[mma].kind else { return None };
+        let is_copied = |loaded: &LoadedOperand| {
+            let elem = |value: Value| body.ty(value).tile().map(|(elem, _)| elem);
+            loaded.chain.iter().all(|(op, _)| elem(body.result(*op)) == elem(body.result(loaded.load)))
+        };
+        let side = |operand, dim| self.follow_to_load(operand, dim, mma, block, 2).filter(is_copied);
+        let sides = [side(lhs, self.shape(lhs).len() - 1), side(rhs, self.shape(rhs).len() - 2)];
+        let bytes = sides.iter().flatten().map(|side| self.bytes(body.result(side.load))).sum();
+        let parts = self.plan_split(mma).map_or(1, |split| split.parts);
+        let [_, rows, _, k] = mma_extents(self.shape(lhs), self.shape(rhs));
+        // The parts of the other operand may each need a buffer, so only MMAs that are split anyway get more parts. An MMA of
+        // fewer rows reads its operands through registers.
+        let may_split = parts > 1 && rows >= tensor_memory::MIN_ROWS;
+        let min_bits = self.element_bits(lhs).min(self.element_bits(rhs));
+        let max_parts = if may_split { k * min_bits / MIN_PART_BITS } else { parts };
+        sides.iter().any(Option::is_some).then_some(StagedMma { mma, bytes, parts, max_parts })
     }
 
     /// The planned splits, in program order.
@@ -145,6 +207,7 @@ impl<'a> SplitPlanner<'a> {
             1 => 1,
             parts => parts.max(parts_for_both),
         };
+        let parts = parts.max(self.parts_for_stages.get(&mma).copied().unwrap_or(1));
         let [.., k] = mma_extents(self.shape(lhs), self.shape(rhs));
         let element_bits =
             [lhs, rhs].map(|operand| body.ty(operand).tile().map_or(0, |(elem, _)| elem.bits())).into_iter().min()?;

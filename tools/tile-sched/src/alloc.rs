@@ -12,7 +12,7 @@ use crate::feature_choice::FeatureChoice;
 use crate::partition;
 use crate::resource_model::Machine;
 use crate::smem_extent::end_of_placements;
-use crate::{latency_hints, tma_pipelines, tmem_alloc, tmem_mma_buffers, tmem_pipelines, wgmma_in_flight};
+use crate::{latency_hints, tma_pipelines, tmem_alloc, tmem_double_buffers, tmem_mma_buffers, tmem_pipelines, wgmma_in_flight};
 use base::diag::{Diagnostic, ResourceKind, Result};
 use base::{Arena, Block, File, Loc, Target};
 use common::options;
@@ -103,11 +103,13 @@ fn tmem_buffers_to_double(
     let attrs = &function.attrs.program;
     let bytes = bytes_with_barriers(function, &place_buffers(function, groups, staged_buffers, store_buffers), true);
     let ctas = budget::ctas_by_shared_memory(target, bytes).max(attrs.occupancy.unwrap_or(1));
-    let candidates =
-        tmem_pipelines::recomputed_accumulators(function).into_iter().chain(tmem_pipelines::stored_scales(function)).collect();
+    let candidates = tmem_double_buffers::recomputed_accumulators(function)
+        .into_iter()
+        .chain(tmem_double_buffers::stored_scales(function))
+        .collect();
     let columns = budget::tmem_columns(target, ctas);
     let doubled = tmem_alloc::add_doubled_buffers(function, BTreeSet::new(), candidates, columns);
-    tmem_alloc::add_doubled_buffers(function, doubled, tmem_pipelines::operands_stored_ahead(function), columns)
+    tmem_alloc::add_doubled_buffers(function, doubled, tmem_double_buffers::operands_stored_ahead(function), columns)
 }
 
 /// Places the buffers of a function, and records the placements and the shared-memory bytes in its attributes.

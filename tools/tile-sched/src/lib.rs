@@ -44,6 +44,7 @@ mod softmax_critical_path;
 mod tma_pipelines;
 mod tma_store_waits;
 mod tmem_alloc;
+mod tmem_double_buffers;
 mod tmem_mma_buffers;
 mod tmem_pipelines;
 mod token_barriers;

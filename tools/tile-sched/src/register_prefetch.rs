@@ -8,7 +8,9 @@
 //!
 //! Prefetching is worthwhile if no other CTA of the SM computes while this CTA waits. This condition holds for persistent loops and
 //! the loops directly inside them: their grid has only as many CTAs as run at a time. It holds for kernels with one tile block, and
-//! if threads need so many registers that few warps fit on an SM.
+//! if threads need so many registers that few warps fit on an SM. It also holds for loops with MMAs in tensor memory: the MMA warp
+//! runs at most two accumulators ahead of the threads, and a CTA leaves memory for few others. Synchronous MMAs instead hide the
+//! latency of the loads that precede them.
 
 use crate::for_loops::{for_body, for_loops};
 use crate::graph::{address_slice_of_read, check_no_early_exit};
@@ -16,6 +18,7 @@ use crate::materialize::{drop_token, mapped};
 use crate::occupancy::ENOUGH_WARPS;
 use crate::pipelining_options::pipelines_loops;
 use crate::register_pressure;
+use crate::tmem_mma_buffers::is_tmem_mma;
 use base::diag::Result;
 use base::envelope::{Category, LogEntry, Outcome};
 use base::ir::{Block, Op as OpId, Operation};
@@ -73,7 +76,9 @@ fn prefetch_loads(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     let mut changed_loops = Vec::new();
     let everywhere =
         everywhere || has_one_tile_block(&function.body, function.region, Op::core) || has_few_warps(function, layouts, target);
-    for for_op in if everywhere { for_loops(function) } else { loops_of_persistent_kernel(function) } {
+    let persistent_loops = loops_of_persistent_kernel(function);
+    let worthwhile = |op: &OpId| everywhere || persistent_loops.contains(op) || has_tmem_mma(function, *op);
+    for for_op in for_loops(function).into_iter().filter(worthwhile).collect::<Vec<_>>() {
         let candidates = prefetchable_loads(function, for_op, layouts);
         let mut registers_left = max_registers;
         let mut selected: Vec<PrefetchableLoad> = Vec::new();
@@ -105,8 +110,8 @@ fn has_few_warps(function: &Function, layouts: &Arena<LayoutId, Layout>, target:
     budget::registers(target, warps, ctas) < register_pressure::estimated_registers(function, layouts)
 }
 
-/// Returns the persistent loops and the loops nested in them, in program order, except loops inside an `if` of a persistent loop.
-fn loops_of_persistent_kernel(function: &Function) -> Vec<OpId> {
+/// Returns the persistent loops and the loops nested in them, except loops inside an `if` of a persistent loop.
+fn loops_of_persistent_kernel(function: &Function) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut persistent = BTreeSet::new();
     let mut stack = vec![(function.region, false)];
@@ -118,7 +123,7 @@ fn loops_of_persistent_kernel(function: &Function) -> Vec<OpId> {
             stack.extend(body.ops[op].kind.regions().into_iter().map(|region| (region, persists)));
         }
     }
-    for_loops(function).into_iter().filter(|op| persistent.contains(op)).collect()
+    persistent
 }
 
 /// The loads of a loop that can be issued an iteration ahead.
@@ -126,7 +131,7 @@ fn prefetchable_loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutI
     let body = &function.body;
     let block = body.block_of(for_body(function, for_op));
     if is_clc_loop(body, body.ops[for_op].kind.core(), Op::core)
-        || !contains_no_loop_or_mma(function, for_op)
+        || has_loop_or_synchronous_mma(function, for_op)
         || check_no_early_exit(function, block).is_err()
     {
         return Vec::new();
@@ -141,16 +146,31 @@ fn prefetchable_loads(function: &Function, for_op: OpId, layouts: &Arena<LayoutI
         let address_slice = address_slice_of_read(function, block, *op).ok().filter(|_| order.scope.is_none())?;
         Some(PrefetchableLoad { op: *op, address_slice, registers })
     };
-    body.blocks[block].ops.iter().filter_map(load).collect()
+    let copy_addresses = copy_addresses(function, block);
+    body.blocks[block].ops.iter().filter(|op| !copy_addresses.contains(op)).filter_map(load).collect()
 }
 
-/// Returns whether a loop contains no other loop and no MMA; an MMA would hide the latency of loads.
-fn contains_no_loop_or_mma(function: &Function, for_op: OpId) -> bool {
+/// Returns whether the body of a loop has an MMA in tensor memory, outside nested loops and conditions.
+fn has_tmem_mma(function: &Function, for_op: OpId) -> bool {
+    let body = &function.body;
+    body.blocks[body.block_of(for_body(function, for_op))].ops.iter().any(|op| is_tmem_mma(&body.ops[*op].kind))
+}
+
+/// Returns whether a loop contains another loop, or an MMA that hides the latency of loads: threads issue it, and may wait for it.
+fn has_loop_or_synchronous_mma(function: &Function, for_op: OpId) -> bool {
     let inside = function.body.walk(for_body(function, for_op));
-    !inside.into_iter().any(|op| {
+    inside.into_iter().any(|op| {
         let kind = &function.body.ops[op].kind;
-        matches!(kind, Op::Core(tileas::Op::Mma { .. })) || kind.core().is_some_and(Core::is_loop)
+        matches!(kind, Op::Core(tileas::Op::Mma { .. })) && !is_tmem_mma(kind) || kind.core().is_some_and(Core::is_loop)
     })
+}
+
+/// The ops of a loop's body that compute the addresses of its asynchronous copies. Copies run several iterations ahead, so a loop
+/// must not carry their addresses.
+fn copy_addresses(function: &Function, block: Block) -> BTreeSet<OpId> {
+    let ops = &function.body.blocks[block].ops;
+    let copies = ops.iter().filter(|op| function.body.ops[**op].kind.effects().copied_to().is_some());
+    copies.flat_map(|copy| address_slice_of_read(function, block, *copy).unwrap_or_default()).collect()
 }
 
 /// Makes a loop carry the result of a load. Returns the new loop op.

@@ -231,15 +231,39 @@ impl TmemAccesses {
     }
 }
 
-/// All ops whose results the operands of an op depend on, transitively.
+/// All ops whose results the operands of an op depend on, transitively. The results of an op with regions, such as a condition that
+/// masks a tile, depend on all ops in the regions.
 pub(crate) fn source_ops(function: &Function, op: OpId) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut source_ops = BTreeSet::new();
     let mut work: Vec<Value> = body.ops[op].kind.operands().to_vec();
     while let Some(value) = work.pop() {
-        if let Some(op) = body.defining_op(value).filter(|op| source_ops.insert(*op)) {
-            work.extend(body.ops[op].kind.operands());
+        let Some(op) = body.defining_op(value) else { continue };
+        let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
+        for op in std::iter::once(op).chain(inner.collect::<Vec<_>>()) {
+            if source_ops.insert(op) {
+                work.extend(body.ops[op].kind.operands());
+            }
         }
     }
     source_ops
+}
+
+/// The TMEM accumulators from which an op computes, directly or through shared memory.
+pub(crate) fn source_accumulators(function: &Function, op: OpId) -> BTreeSet<Buffer> {
+    let body = &function.body;
+    let (mut accumulators, mut seen_buffers, mut work) = (BTreeSet::new(), BTreeSet::new(), vec![op]);
+    while let Some(op) = work.pop() {
+        for source in source_ops(function, op) {
+            match body.ops[source].kind {
+                Op::Core(tileas::Op::TmemLoad { buffer, .. }) => _ = accumulators.insert(buffer),
+                Op::Core(tileas::Op::SharedLoad { buffer, .. }) if seen_buffers.insert(buffer) => {
+                    let stores = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::SharedStore { buffer: other, .. }) if other == buffer);
+                    work.extend(body.walk(function.region).into_iter().filter(stores));
+                }
+                _ => {}
+            }
+        }
+    }
+    accumulators
 }

@@ -18,8 +18,8 @@
 //! they repeat these pipeline ops, and conditions yield it. The stage of a two-stage buffer is carried and yielded in the same way.
 
 use crate::compute_warpgroups::ComputeGroups;
-use crate::single_role_pipelines;
-use crate::tmem_mma_buffers::{PipelineKind, buffers_with_pipelines, is_accessed_in_regions, is_tmem_mma, tma_store_buffers};
+use crate::tmem_mma_buffers::{PipelineKind, buffers_with_pipelines, is_tmem_mma, tma_store_buffers};
+use crate::{single_role_pipelines, tmem_double_buffers};
 use base::ir::{Def, Op as OpId, Operation, ValueNode};
 use base::{Body, Region, Value};
 use core_dialect::core_ops::Core;
@@ -29,8 +29,8 @@ use core_dialect::tile::{Dense, Elem};
 use numerics::Scalar;
 use numerics::arith::Binary;
 use sched::{Drain, Fill, Function, Op, Pipeline};
-use std::collections::{BTreeMap, BTreeSet};
-use tileas::{Buffer, MmaAtom, Type};
+use std::collections::BTreeMap;
+use tileas::{Buffer, Type};
 
 /// Writes the pipeline ops of a function. `ping_pong_roles`: the ops at the ends of ping-pong turns, each with the index of the
 /// compute role that has the turn.
@@ -66,79 +66,11 @@ fn ping_pong_id(function: &Function) -> Buffer {
 /// Upper bound on the total number of stages of the pipelines that this pass adds.
 pub(crate) fn max_stages(function: &Function) -> u32 {
     (buffers_with_pipelines(function).len()
-        + recomputed_accumulators(function).len()
+        + tmem_double_buffers::recomputed_accumulators(function).len()
         + tma_store_buffers(function).len()
-        + stored_scales(function).len()
-        + operands_stored_ahead(function).len()
+        + tmem_double_buffers::stored_scales(function).len()
+        + tmem_double_buffers::operands_stored_ahead(function).len()
         + usize::from(ComputeGroups::find(function).is_ok())) as u32
-}
-
-/// The accumulators that MMAs of inner loops recompute in each iteration of an outer loop, and that the outer loop loads
-/// afterwards. With a second stage, MMAs can compute the next accumulator while threads load the current one.
-pub(crate) fn recomputed_accumulators(function: &Function) -> BTreeSet<Buffer> {
-    let body = &function.body;
-    let (ops, blocks) = (body.walk(function.region), body.op_blocks());
-    let loop_region = |op: &OpId| body.ops[*op].kind.core().and_then(Core::for_body);
-    let loops: Vec<Region> = ops.iter().filter_map(loop_region).collect();
-    let accesses = |op: OpId, buffer: Buffer| body.ops[op].kind.effects().buffers.iter().any(|access| access.buffer == buffer);
-    let is_recomputed = |buffer: Buffer| {
-        let users: BTreeSet<OpId> = ops.iter().copied().filter(|op| accesses(*op, buffer)).collect();
-        let encloses_users = |region: &&Region| users.is_subset(&body.walk(**region).into_iter().collect());
-        let innermost = loops.iter().rfind(encloses_users).map(|region| body.block_of(*region));
-        let is_inside = |op: &OpId| blocks[op.0 as usize] != innermost;
-        innermost.is_some() && users.iter().filter(|op| is_tmem_mma(&body.ops[**op].kind)).all(is_inside)
-    };
-    let accumulators = buffers_with_pipelines(function)
-        .into_iter()
-        .filter(|(_, kind)| *kind == PipelineKind::Accumulator)
-        .map(|(buffer, _)| buffer);
-    accumulators.filter(|buffer| is_recomputed(*buffer)).collect()
-}
-
-/// The buffers of MMA scales that threads store in loops. With a second stage, threads can store the next scales while MMAs use the
-/// current scales.
-pub(crate) fn stored_scales(function: &Function) -> BTreeSet<Buffer> {
-    let body = &function.body;
-    let scales_of_mma = |op: OpId| match &body.ops[op].kind {
-        Op::Core(tileas::Op::Mma { lhs_scale, rhs_scale, atom: MmaAtom::Tensor(_), .. }) => [*lhs_scale, *rhs_scale],
-        _ => [None; 2],
-    };
-    let scale_buffers = body.walk(function.region).into_iter().flat_map(scales_of_mma).flatten().filter_map(|place| place.buffer());
-    scale_buffers.collect::<BTreeSet<_>>().into_iter().filter(|buffer| is_accessed_in_regions(function, *buffer)).collect()
-}
-
-/// The left operands that threads store to tensor memory in loops, and that are not computed from accumulators. With a second
-/// stage, threads can store the next operand while an MMA reads the current one.
-pub(crate) fn operands_stored_ahead(function: &Function) -> BTreeSet<Buffer> {
-    let body = &function.body;
-    let stored = body.walk(function.region).into_iter().filter_map(|op| match &body.ops[op].kind {
-        Op::Core(tileas::Op::TmemStore { x, buffer, .. }) => Some((*buffer, *x)),
-        _ => None,
-    });
-    let stored: Vec<(Buffer, Value)> = stored.collect();
-    let buffers_with_pipelines = buffers_with_pipelines(function);
-    let is_operand =
-        |buffer: Buffer| buffers_with_pipelines.get(&buffer) == Some(&PipelineKind::Operand { in_shared_memory: false });
-    let is_stored_once = |buffer: Buffer| stored.iter().filter(|(other, _)| *other == buffer).count() == 1;
-    let found =
-        stored.iter().filter(|(buffer, x)| is_stored_once(*buffer) && is_operand(*buffer) && !comes_from_accumulator(function, *x));
-    let scales = stored_scales(function);
-    let found = found.map(|(buffer, _)| *buffer).filter(|buffer| !scales.contains(buffer));
-    found.filter(|buffer| is_accessed_in_regions(function, *buffer)).collect()
-}
-
-/// Returns whether a tile is computed from accumulators in tensor memory.
-fn comes_from_accumulator(function: &Function, value: Value) -> bool {
-    let body = &function.body;
-    let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
-    while let Some(value) = work.pop() {
-        let Some(op) = body.defining_op(value).filter(|op| seen.insert(*op)) else { continue };
-        if matches!(body.ops[op].kind, Op::Core(tileas::Op::TmemLoad { .. })) {
-            return true;
-        }
-        work.extend(body.ops[op].kind.operands());
-    }
-    false
 }
 
 /// Adds the pipeline of a buffer. `kind` determines what fills and what drains it ([`Fill`], [`Drain`]).

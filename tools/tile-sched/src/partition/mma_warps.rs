@@ -8,8 +8,7 @@ use crate::compute_warpgroups::ComputeGroups;
 use crate::feature_choice::Reason;
 use crate::{tmem_alloc, tmem_mma_buffers};
 use base::Block;
-use base::ir::Op as OpId;
-use sched::{Function, Op};
+use sched::{Fill, Function, Op, PipelineInfo};
 use std::collections::{BTreeMap, BTreeSet};
 use tileas::{Buffer, Space};
 
@@ -22,12 +21,21 @@ fn accumulator_of_mma(op: &Op) -> Option<Buffer> {
 }
 
 /// Assigns an MMA warp to each MMA, identified by the MMA's accumulator.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct MmaWarps {
     /// The accumulators of the second warp's MMAs.
     second_warp_accumulators: BTreeSet<Buffer>,
     /// The compute roles. If there are two compute roles, each has its own MMA warp.
     pub(super) groups: ComputeGroups,
+    /// The number of warps that issue TMA loads. With two, the loads for the first MMA warp do not wait until the second MMA warp
+    /// releases a stage.
+    pub(super) load_warps: usize,
+}
+
+impl Default for MmaWarps {
+    fn default() -> MmaWarps {
+        MmaWarps { second_warp_accumulators: BTreeSet::new(), groups: ComputeGroups::default(), load_warps: 1 }
+    }
 }
 
 impl MmaWarps {
@@ -36,10 +44,8 @@ impl MmaWarps {
     pub(super) fn find(function: &Function) -> Result<MmaWarps, Reason> {
         let loop_mmas = LoopMmas::collect(function);
         let second_warp_mmas = loop_mmas.mmas.iter().filter(|mma| !loop_mmas.has_no_stored_operand(mma));
-        let warps = MmaWarps {
-            second_warp_accumulators: second_warp_mmas.map(|mma| mma.accumulators).collect(),
-            groups: ComputeGroups::default(),
-        };
+        let warps =
+            MmaWarps { second_warp_accumulators: second_warp_mmas.map(|mma| mma.accumulators).collect(), ..MmaWarps::default() };
         let is_first_warp = |mma: &&LoopMma| !warps.second_warp_accumulators.contains(&mma.accumulators);
         let first_warp_mmas: Vec<&LoopMma> = loop_mmas.mmas.iter().filter(is_first_warp).collect();
         if !first_warp_mmas.iter().any(|mma| loop_mmas.has_dependent_mma(mma)) {
@@ -51,9 +57,24 @@ impl MmaWarps {
         }
     }
 
+    /// The same MMA warps with a second load warp. `None` unless TMA fills pipelines for one MMA warp each.
+    pub(super) fn with_second_load_warp(&self, function: &Function) -> Option<MmaWarps> {
+        let warps_of_pipeline = |info: &PipelineInfo| -> BTreeSet<usize> {
+            let ops = function.body.walk(function.region).into_iter().map(|op| &function.body.ops[op].kind);
+            let reads =
+                |op: &&Op| tmem_mma_buffers::mma_operands(op).into_iter().flatten().any(|read| info.buffers.contains(&read));
+            ops.filter(reads).map(|op| self.warp_of_mma(op)).collect()
+        };
+        let filled_by_tma = function.attrs.pipelines.values().filter(|info| info.fill == Fill::Tma);
+        let readers: BTreeSet<BTreeSet<usize>> = filled_by_tma.map(warps_of_pipeline).collect();
+        let feeds_only = |warp: usize| readers.contains(&BTreeSet::from([warp]));
+        let has_second_warp = !self.second_warp_accumulators.is_empty();
+        (has_second_warp && feeds_only(0) && feeds_only(1)).then(|| MmaWarps { load_warps: 2, ..self.clone() })
+    }
+
     /// Returns two MMA warps, one per compute role, or the reason against two.
     pub(super) fn per_compute_role(function: &Function) -> Result<MmaWarps, Reason> {
-        Ok(MmaWarps { second_warp_accumulators: BTreeSet::new(), groups: ComputeGroups::find_with_placements(function)? })
+        Ok(MmaWarps { groups: ComputeGroups::find_with_placements(function)?, ..MmaWarps::default() })
     }
 
     /// The number of MMA warps.
@@ -116,7 +137,7 @@ impl LoopMmas {
                 | tileas::Op::TmemScale { buffer, .. },
             ) = kind
             {
-                loop_mmas.stored.entry((block, *buffer)).or_default().extend(source_accumulators(function, op));
+                loop_mmas.stored.entry((block, *buffer)).or_default().extend(tmem_alloc::source_accumulators(function, op));
             }
         }
         loop_mmas
@@ -136,23 +157,4 @@ impl LoopMmas {
         };
         self.mmas.iter().any(follows)
     }
-}
-
-/// The TMEM accumulators from which the operands of an op are computed, directly or through shared memory.
-fn source_accumulators(function: &Function, op: OpId) -> BTreeSet<Buffer> {
-    let body = &function.body;
-    let (mut accumulators, mut seen_buffers, mut work) = (BTreeSet::new(), BTreeSet::new(), vec![op]);
-    while let Some(op) = work.pop() {
-        for source in tmem_alloc::source_ops(function, op) {
-            match body.ops[source].kind {
-                Op::Core(tileas::Op::TmemLoad { buffer, .. }) => _ = accumulators.insert(buffer),
-                Op::Core(tileas::Op::SharedLoad { buffer, .. }) if seen_buffers.insert(buffer) => {
-                    let stores = |op: &OpId| matches!(body.ops[*op].kind, Op::Core(tileas::Op::SharedStore { buffer: other, .. }) if other == buffer);
-                    work.extend(body.walk(function.region).into_iter().filter(stores));
-                }
-                _ => {}
-            }
-        }
-    }
-    accumulators
 }

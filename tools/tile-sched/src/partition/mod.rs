@@ -111,7 +111,8 @@ fn warp_assignment(
     role_registers::warp_assignment(function, mma_warps, ctas, target, choice)
 }
 
-/// Assigns two MMA warps if that is worthwhile and the second warp does not take registers that other roles need.
+/// Assigns two MMA warps if that is worthwhile and the second warp does not take registers that other roles need. Under the same
+/// condition on registers, each MMA warp gets a load warp of its own.
 fn mma_warp_assignment(
     function: &Function,
     target: Target,
@@ -133,7 +134,15 @@ fn mma_warp_assignment(
         }
     });
     Ok(match with_two_warps {
-        Ok((with_two_warps, mma_warps)) => (with_two_warps, mma_warps, Ok(())),
+        Ok((with_two_warps, mma_warps)) => {
+            let with_two_load_warps = mma_warps.with_second_load_warp(function).and_then(|mma_warps| {
+                let assignment = warp_assignment(function, &mma_warps, target, roles).ok()?;
+                let takes_no_registers = assignment.compute_registers >= with_two_warps.compute_registers;
+                (assignment.is_ample || takes_no_registers).then_some((assignment, mma_warps))
+            });
+            let (assignment, mma_warps) = with_two_load_warps.unwrap_or((with_two_warps, mma_warps));
+            (assignment, mma_warps, Ok(()))
+        }
         Err(reason) => (with_one_warp, MmaWarps::default(), Err(reason)),
     })
 }

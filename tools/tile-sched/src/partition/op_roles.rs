@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) enum RoleKind {
     /// Executes every op that no other role executes. With two compute roles, each executes the ops of one connected component.
     Compute(usize),
-    /// Issues TMA loads.
-    Load,
+    /// Issues TMA loads. The second such role issues the loads for the MMAs of the second MMA warp.
+    Load(usize),
     /// Issues tensor memory MMAs. The MMAs of the second such role depend on those of the first, or belong to the second compute
     /// role.
     Mma(usize),
@@ -36,7 +36,8 @@ impl RoleKind {
         match self {
             RoleKind::Compute(0) => "compute",
             RoleKind::Compute(_) => "compute_next",
-            RoleKind::Load => "load",
+            RoleKind::Load(0) => "load",
+            RoleKind::Load(_) => "load_next",
             RoleKind::Mma(0) => "mma",
             RoleKind::Mma(_) => "mma_next",
             RoleKind::Store => "store",
@@ -135,8 +136,9 @@ impl<'a> Roles<'a> {
         if let Some(step) = kind.pipeline_step() {
             return if step.is_of_producer() { self.filling_roles(step.pipeline) } else { self.draining_roles(step.pipeline) };
         }
-        if tma_pipelines::buffer_filled_by_tma(kind).is_some() {
-            return vec![RoleKind::Load];
+        if let Some(buffer) = tma_pipelines::buffer_filled_by_tma(kind) {
+            let pipeline = self.function.attrs.pipeline_of(buffer);
+            return vec![pipeline.map_or(RoleKind::Load(0), |(pipeline, _)| self.load_role(pipeline))];
         }
         if tmem_mma_buffers::is_tmem_mma(kind) {
             return vec![RoleKind::Mma(self.mma_warps.warp_of_mma(kind))];
@@ -159,7 +161,7 @@ impl<'a> Roles<'a> {
     /// The roles that fill the stages of a pipeline.
     pub(super) fn filling_roles(&self, pipeline: Pipeline) -> Vec<RoleKind> {
         match self.function.attrs.pipelines[pipeline].fill {
-            Fill::Tma => vec![RoleKind::Load],
+            Fill::Tma => vec![self.load_role(pipeline)],
             Fill::Mma => self.mma_roles(pipeline),
             Fill::Threads | Fill::Copies => self.compute_roles(pipeline, 0),
         }
@@ -171,12 +173,18 @@ impl<'a> Roles<'a> {
         match info.drain {
             // The second compute role consumes the ping-pong pipeline.
             Drain::Warps if info.is_signal_only() => vec![RoleKind::Compute(self.mma_warps.groups.role_count() - 1)],
-            _ if info.is_signal_only() => vec![RoleKind::Load],
+            _ if info.is_signal_only() => (0..self.mma_warps.load_warps).map(RoleKind::Load).collect(),
             Drain::Mma => self.mma_roles(pipeline),
             // Only pipelines that feed TMA stores are both filled and drained by threads.
             Drain::Threads | Drain::Warps if info.fill == Fill::Threads => vec![RoleKind::Store],
             Drain::Threads | Drain::Warps => self.compute_roles(pipeline, 1),
         }
+    }
+
+    /// The role that fills a pipeline by TMA.
+    fn load_role(&self, pipeline: Pipeline) -> RoleKind {
+        let is_for_second_warp = self.mma_roles.get(&pipeline).is_some_and(|roles| !roles.contains(&0));
+        RoleKind::Load(usize::from(is_for_second_warp && self.mma_warps.load_warps > 1))
     }
 
     /// The compute roles that fill a pipeline (0) or drain it (1).

@@ -51,6 +51,8 @@ pub(super) struct WarpAssignment {
     pub(super) warp_roles: Vec<(RoleKind, WarpRoleInfo)>,
     /// The number of CTAs per SM for which the registers were distributed.
     pub(super) resident_ctas: u32,
+    /// The registers of a thread of a compute role.
+    pub(super) compute_registers: u32,
     /// Whether the compute roles have the registers that they need.
     pub(super) is_ample: bool,
 }
@@ -94,7 +96,8 @@ pub(super) fn warp_assignment(
         () => normal,
     };
     let starts_with_enough = registers_at_start >= helper_registers.max(largest_accumulator + REGISTERS_BESIDE_MMA);
-    let can_use_setmaxnreg = warps_per_role.is_multiple_of(WARP_GROUP) && budget::has_setmaxnreg(target) && starts_with_enough;
+    let fills_warp_groups = warps_per_role.is_multiple_of(WARP_GROUP) && helper_count <= WARP_GROUP;
+    let can_use_setmaxnreg = fills_warp_groups && budget::has_setmaxnreg(target) && starts_with_enough;
     let uses_setmaxnreg = can_use_setmaxnreg
         && registers_without_setmaxnreg < needs
         && compute_registers_with_setmaxnreg(helper_registers) > registers_without_setmaxnreg;
@@ -118,7 +121,7 @@ pub(super) fn warp_assignment(
     if uses_setmaxnreg && helper_count < WARP_GROUP {
         warp_roles.push(warp_role(RoleKind::Idle, warps + helper_count, WARP_GROUP - helper_count, helper_limit));
     }
-    Ok(WarpAssignment { warp_roles, resident_ctas: ctas, is_ample: compute_registers >= needs })
+    Ok(WarpAssignment { warp_roles, resident_ctas: ctas, compute_registers, is_ample: compute_registers >= needs })
 }
 
 /// The roles that get one warp each in addition to the compute roles.
@@ -126,7 +129,8 @@ fn helper_roles(function: &Function, mma_warps: &MmaWarps) -> Vec<RoleKind> {
     let mma_warp_count = if tmem_mma_buffers::has_tmem_mma(function) { mma_warps.warp_count() } else { 0 };
     let has_store_warp = mma_warp_count > 0 && !tmem_mma_buffers::tma_store_buffers(function).is_empty();
     let mma_roles = (0..mma_warp_count).map(RoleKind::Mma);
-    [RoleKind::Load].into_iter().chain(mma_roles).chain(has_store_warp.then_some(RoleKind::Store)).collect()
+    let load_roles = (0..mma_warps.load_warps).map(RoleKind::Load);
+    load_roles.chain(mma_roles).chain(has_store_warp.then_some(RoleKind::Store)).collect()
 }
 
 /// Returns an estimate of how many CTAs fit on an SM with enough registers for their warps, at least 1.
