@@ -675,7 +675,7 @@ ELEMENT_BYTES = {'f16': 2, 'bf16': 2, 'f32': 4, 'e4m3': 1, 'i8': 1, 'i32': 4}
 
 
 def matmul_cases():
-    """Yields the matmuls and matrix-vector products."""
+    """Yields the matmuls, also those with one column or few rows."""
     tiles = [(64, 64, 32), (64, 64, 64), (64, 128, 64), (128, 64, 64), (128, 128, 32), (128, 128, 64), (128, 128, 128), (128, 256, 64),
              (256, 128, 64), (256, 256, 64), (64, 256, 64), (32, 128, 128), (16, 128, 128), (16, 64, 256)]
     for index, (m, n, k) in enumerate(tiles):

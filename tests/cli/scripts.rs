@@ -93,5 +93,20 @@ fn record_probes_rejects_programs_other_than_the_reference() {
     }
 }
 
-pub(crate) const TESTS: &[(&str, fn())] =
-    tests::tests![every_script_has_help_and_refuses_unknown_arguments, record_probes_rejects_programs_other_than_the_reference,];
+/// The documents have the predictions of `docs/measured/h200.json`. If the environment variable TILEWORKS_CONFORMANCE names the folder
+/// of the production kernels, a sample of them still has these predictions.
+fn predictions_beside_measured_times_are_current() {
+    let mut command = Command::new(root().join("scripts/predict-measured"));
+    command.arg("--check").env("PYTHONDONTWRITEBYTECODE", "1");
+    if let Some(folder) = std::env::var_os("TILEWORKS_CONFORMANCE") {
+        command.arg(folder).args(["--share", "12", "--bin"]).arg(tests::tools_folder());
+    }
+    let ran = run_to_end(command, b"");
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{}", ran.text());
+}
+
+pub(crate) const TESTS: &[(&str, fn())] = tests::tests![
+    every_script_has_help_and_refuses_unknown_arguments,
+    record_probes_rejects_programs_other_than_the_reference,
+    predictions_beside_measured_times_are_current,
+];

@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(column(rates_of("sm_90").wgmma, &[8, 16, 32]), [4096, 2048, 1024]);
         assert_eq!(column(rates_of("sm_100").tcgen05, &[4, 8, 16, 32]), [16384, 8192, 4096, 2048]);
         assert_eq!(mma_sync("sm_120", MmaRate::F16, 16), 512);
-        // L40S: 733 TFLOPS of dense FP8 by 142 SMs at 2.52 GHz. RTX 5090: 419 TFLOPS with f32 accumulators by 170 SMs at 2.41 GHz.
-        assert_eq!(["sm_89", "sm_120"].map(|target| mma_sync(target, MmaRate::F8, 8)), [1024, 512]);
+        // Dense FP8: L40S, 733 TFLOPS by 142 SMs at 2.52 GHz; RTX PRO 6000, 1000 TFLOPS by 188 SMs at 2.6 GHz.
+        assert_eq!(["sm_89", "sm_120"].map(|target| mma_sync(target, MmaRate::F8, 8)), [1024, 1024]);
         // RTX PRO 6000: 2000 TFLOPS of dense FP4 by 188 SMs at 2.6 GHz.
         assert_eq!(mma_sync("sm_120", MmaRate::BlockScaled, 4), 2048);
         assert_eq!(mma_sync("sm_120", MmaRate::BlockScaled, 8), 1024);

@@ -1,4 +1,4 @@
-// RUN: tile-sched --format=text % | grep -oE '^ +(warp_role|pipeline_[a-z]*|mma)\(([a-z]+: [0-9]+)?'
+// RUN: tile-sched --roles=off --format=text % | grep -oE '^ +(warp_role|pipeline_[a-z]*|mma)\(([a-z]+: [0-9]+)?'
 //!tile tileas 7 atoms
 //!tile target sm_107
 //!tile option opt-level=3

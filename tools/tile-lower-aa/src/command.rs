@@ -27,7 +27,7 @@ pub struct Options {
 
 /// Runs the tool.
 pub fn run(session: &mut Session, options: &Options) -> base::diag::Result<()> {
-    // Like every tool of the pipeline, this tool also reads bytecode and its text form.
+    // Besides `.tile` files, this tool reads Tile IR bytecode and MLIR text, as `tile-read` does.
     let source = session.input()?;
     source.reject_truncated()?;
     let producer = session.producer();

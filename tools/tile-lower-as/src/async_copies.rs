@@ -1,7 +1,7 @@
 //! Purpose: select the loads that become asynchronous copies to shared memory (`cp.async` or TMA). Candidates are loads in `for`
 //! loops, and loads of MMA operands that TMA copies once before a loop.
-//! Requires: [`Accesses`] and [`MmaSelections`]; a load leads to an MMA, and its pieces have a size and alignment that `cp.async`
-//! takes.
+//! Requires: [`crate::access_layouts::Accesses`] and [`crate::mma_selection::MmaSelections`]; a load leads to an MMA, and its
+//! pieces have a size and alignment that `cp.async` takes.
 //! Establishes: a buffer for each copy, and its readers: MMA fragments, possibly converted ([`crate::operand_load_layouts`]), or a
 //! full tile in registers. `tile-sched` pipelines the copies. Loads that reach no MMA are left to
 //! [`crate::async_copy_non_mma_loads`].

@@ -8,7 +8,7 @@
 //! | `clc` | if `--clc` requests it, a CTA loops over tile blocks: first its own, then tile blocks of the launch that have not
 //! started |
 //! | `split-m` | MMA chains whose accumulators or operands exceed registers or TMEM run in two M subtiles, one after the other |
-//! | `legalize` | an atom of the target or FMA executes every MMA; TMEM accumulators start at zero; M, N and K are the last dims |
+//! | `legalize` | every MMA has an atom of the target, or is lowered to FMAs; TMEM accumulators start at zero; M, N and K are the last dims |
 //! | `split` | operands of MMAs are tiles that fit shared memory (split along K) |
 //! | `hoist-loads` | loads after a reduction are issued before it |
 //! | `cluster-fma` | FMA dots that share an operand are adjacent |
@@ -18,8 +18,9 @@
 //! | `layouts` | the layout of every other tile, and the stores that TMA executes |
 //! | `convert` | the program in `.as` |
 //!
-//! The passes up to `cluster-fma` rewrite `.aa`. The four analysis passes after them only fill a `LoweringPlan`. `convert` rewrites
-//! the program as planned; if shared memory turns out too small, it plans again without the offending copy or MMA.
+//! `plan` records options. The passes from `cluster` to `cluster-fma` rewrite `.aa`. The four analysis passes after them only fill a
+//! `LoweringPlan`. `convert` rewrites the program as planned. If the buffers exceed shared memory, `convert` plans again: without
+//! an asynchronous copy, or without `wgmma` and `tcgen05` for an MMA.
 //! Invariant *restartable*: a file that was written before `convert` is valid `.aa`, and lowering it again gives the same result.
 
 mod access_layouts;

@@ -47,8 +47,8 @@ impl CopyPlanner<'_> {
         let final_uses = self.final_uses(value, block, 0, &mut BTreeMap::new())?;
         let layouts: BTreeSet<&Layout> =
             final_uses.iter().map(|final_use| final_use.layout.as_ref().unwrap_or(assigned_layout)).collect();
-        let has_copies = layouts.iter().any(|layout| layout.registers() > assigned_layout.registers());
-        if layouts.is_empty() || layouts.len() > MAX_LAYOUTS || has_copies {
+        let replicates_elements = layouts.iter().any(|layout| layout.registers() > assigned_layout.registers());
+        if layouts.is_empty() || layouts.len() > MAX_LAYOUTS || replicates_elements {
             return None;
         }
         let (elem, shape) = self.function.body.ty(value).tile().expect("a load gives a tile");

@@ -136,7 +136,10 @@ impl<'a> SplitPlanner<'a> {
             alternating,
             parts_for_stages: BTreeMap::new(),
         };
-        let parts_for_stages = if alternating { planner.plan_stages(budget::shared_memory(target)) } else { BTreeMap::new() };
+        // An MMA warp of its own releases the stages of tcgen05. With wgmma, the threads that also compute release them, and more
+        // parts mean more waits of these threads.
+        let plans_stages = alternating && target.has(Feature::TensorMemory);
+        let parts_for_stages = if plans_stages { planner.plan_stages(budget::shared_memory(target)) } else { BTreeMap::new() };
         SplitPlanner { parts_for_stages, ..planner }
     }
 

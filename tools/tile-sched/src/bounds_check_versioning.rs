@@ -15,11 +15,14 @@ use tileas::layout::{Layout, LayoutId};
 use tileas::{Buffer, CopyAtom};
 
 /// Minimum number of checked vectors per thread for which a load, store or reduction gets a version without checks.
+/// An estimate: the branch to a version costs about 20 cycles (`latency.predicate` and `latency.branch` in `machines/`), and the check
+/// of a vector about 5 instructions, for the comparisons of two dimensions and a branch.
 const VERSIONING_LIMIT: usize = 4;
-/// [`VERSIONING_LIMIT`] for copies to shared memory. It is higher because the checks of copies are predicates, not branches.
+/// [`VERSIONING_LIMIT`] for copies to shared memory. It is higher because the checks of copies are predicates, not branches:
+/// about half of the instructions.
 const COPY_VERSIONING_LIMIT: usize = 8;
 /// [`VERSIONING_LIMIT`] for copies in a block with MMAs. It is still higher because the branch between the two versions separates
-/// the copies from the MMAs.
+/// the copies from the MMAs. An estimate without a measurement.
 const COPY_AMONG_MMAS_VERSIONING_LIMIT: usize = 16;
 
 pub(crate) fn run(function: &mut Function, layouts: &Arena<LayoutId, Layout>) {

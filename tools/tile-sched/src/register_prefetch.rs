@@ -8,9 +8,9 @@
 //!
 //! Prefetching is worthwhile if no other CTA of the SM computes while this CTA waits. This condition holds for persistent loops and
 //! the loops directly inside them: their grid has only as many CTAs as run at a time. It holds for kernels with one tile block, and
-//! if threads need so many registers that few warps fit on an SM. It also holds for loops with MMAs in tensor memory: the MMA warp
-//! runs at most two accumulators ahead of the threads, and a CTA leaves memory for few others. Synchronous MMAs instead hide the
-//! latency of the loads that precede them.
+//! if threads need so many registers that few warps fit on an SM. It also holds for loops with MMAs in tensor memory whose loads can
+//! all be prefetched: the MMA warp runs at most two accumulators ahead of the threads, and a CTA leaves memory for few others.
+//! Synchronous MMAs instead hide the latency of the loads that precede them.
 
 use crate::for_loops::{for_body, for_loops};
 use crate::graph::{address_slice_of_read, check_no_early_exit};
@@ -80,6 +80,7 @@ fn prefetch_loads(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
     let worthwhile = |op: &OpId| everywhere || persistent_loops.contains(op) || has_tmem_mma(function, *op);
     for for_op in for_loops(function).into_iter().filter(worthwhile).collect::<Vec<_>>() {
         let candidates = prefetchable_loads(function, for_op, layouts);
+        let candidate_count = candidates.len();
         let mut registers_left = max_registers;
         let mut selected: Vec<PrefetchableLoad> = Vec::new();
         for load in candidates {
@@ -90,6 +91,11 @@ fn prefetch_loads(function: &mut Function, layouts: &Arena<LayoutId, Layout>, ta
                 registers_left -= load.registers;
                 selected.push(load);
             }
+        }
+        // Threads of a loop with MMAs in tensor memory still wait for the loads that are not prefetched, such as rows whose indices
+        // another load fetches.
+        if selected.len() < candidate_count && !everywhere && !persistent_loops.contains(&for_op) {
+            continue;
         }
         let loc = function.body.ops[for_op].loc;
         if !selected.is_empty() {

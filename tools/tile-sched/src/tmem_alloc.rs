@@ -225,22 +225,34 @@ impl TmemAccesses {
     fn may_host(&self, function: &Function, host: Buffer, guest: Buffer) -> bool {
         self.stored[&guest].iter().all(|(block, store)| {
             let mut loads = self.loaded[&host].iter().filter(|(at, _)| at == block).peekable();
-            let computed_from = source_ops(function, *store);
+            let computed_from = source_ops(function, *store, InRegions::Ignored);
             loads.peek().is_some() && loads.all(|(_, load)| computed_from.contains(load))
         })
     }
 }
 
-/// All ops whose results the operands of an op depend on, transitively. The results of an op with regions, such as a condition that
-/// masks a tile, depend on all ops in the regions.
-pub(crate) fn source_ops(function: &Function, op: OpId) -> BTreeSet<OpId> {
+/// Whether a search for sources continues in the regions of ops.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum InRegions {
+    /// A guest operand computed in a condition keeps its own columns. Reason: columns that it shares with the accumulator exclude
+    /// two MMA warps.
+    Ignored,
+    /// The results of an op with regions, such as a condition that masks a tile, depend on all ops in the regions.
+    Followed,
+}
+
+/// All ops whose results the operands of an op depend on, transitively.
+fn source_ops(function: &Function, op: OpId, in_regions: InRegions) -> BTreeSet<OpId> {
     let body = &function.body;
     let mut source_ops = BTreeSet::new();
     let mut work: Vec<Value> = body.ops[op].kind.operands().to_vec();
     while let Some(value) = work.pop() {
         let Some(op) = body.defining_op(value) else { continue };
-        let inner = body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region));
-        for op in std::iter::once(op).chain(inner.collect::<Vec<_>>()) {
+        let mut ops = vec![op];
+        if in_regions == InRegions::Followed {
+            ops.extend(body.ops[op].kind.regions().into_iter().flat_map(|region| body.walk(region)));
+        }
+        for op in ops {
             if source_ops.insert(op) {
                 work.extend(body.ops[op].kind.operands());
             }
@@ -254,7 +266,7 @@ pub(crate) fn source_accumulators(function: &Function, op: OpId) -> BTreeSet<Buf
     let body = &function.body;
     let (mut accumulators, mut seen_buffers, mut work) = (BTreeSet::new(), BTreeSet::new(), vec![op]);
     while let Some(op) = work.pop() {
-        for source in source_ops(function, op) {
+        for source in source_ops(function, op, InRegions::Followed) {
             match body.ops[source].kind {
                 Op::Core(tileas::Op::TmemLoad { buffer, .. }) => _ = accumulators.insert(buffer),
                 Op::Core(tileas::Op::SharedLoad { buffer, .. }) if seen_buffers.insert(buffer) => {

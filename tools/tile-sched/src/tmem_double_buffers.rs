@@ -6,8 +6,8 @@
 
 use crate::tmem_alloc::source_accumulators;
 use crate::tmem_mma_buffers::{PipelineKind, buffers_with_pipelines, is_accessed_in_regions, is_tmem_mma, mma_operands};
-use base::ir::{Op as OpId, Operation};
-use base::{Region, Value};
+use base::Region;
+use base::ir::Op as OpId;
 use core_dialect::core_ops::Core;
 use sched::{Function, Op};
 use std::collections::BTreeSet;
@@ -67,31 +67,18 @@ pub(crate) fn stored_scales(function: &Function) -> BTreeSet<Buffer> {
 pub(crate) fn operands_stored_ahead(function: &Function) -> BTreeSet<Buffer> {
     let body = &function.body;
     let stored = body.walk(function.region).into_iter().filter_map(|op| match &body.ops[op].kind {
-        Op::Core(tileas::Op::TmemStore { x, buffer, .. }) => Some((*buffer, *x)),
+        Op::Core(tileas::Op::TmemStore { buffer, .. }) => Some((*buffer, op)),
         _ => None,
     });
-    let stored: Vec<(Buffer, Value)> = stored.collect();
+    let stored: Vec<(Buffer, OpId)> = stored.collect();
     let buffers_with_pipelines = buffers_with_pipelines(function);
     let is_operand =
         |buffer: Buffer| buffers_with_pipelines.get(&buffer) == Some(&PipelineKind::Operand { in_shared_memory: false });
     let is_stored_once = |buffer: Buffer| stored.iter().filter(|(other, _)| *other == buffer).count() == 1;
+    let comes_from_accumulator = |store: OpId| !source_accumulators(function, store).is_empty();
     let found =
-        stored.iter().filter(|(buffer, x)| is_stored_once(*buffer) && is_operand(*buffer) && !comes_from_accumulator(function, *x));
+        stored.iter().filter(|(buffer, store)| is_stored_once(*buffer) && is_operand(*buffer) && !comes_from_accumulator(*store));
     let scales = stored_scales(function);
     let found = found.map(|(buffer, _)| *buffer).filter(|buffer| !scales.contains(buffer));
     found.filter(|buffer| is_accessed_in_regions(function, *buffer)).collect()
-}
-
-/// Returns whether a tile is computed from accumulators in tensor memory.
-fn comes_from_accumulator(function: &Function, value: Value) -> bool {
-    let body = &function.body;
-    let (mut seen, mut work) = (BTreeSet::new(), vec![value]);
-    while let Some(value) = work.pop() {
-        let Some(op) = body.defining_op(value).filter(|op| seen.insert(*op)) else { continue };
-        if matches!(body.ops[op].kind, Op::Core(tileas::Op::TmemLoad { .. })) {
-            return true;
-        }
-        work.extend(body.ops[op].kind.operands());
-    }
-    false
 }

@@ -21,7 +21,7 @@ pub(crate) enum PipelineKind {
     /// A buffer from which TMA stores.
     Stored,
     /// No buffer: the ping-pong order of two compute roles.
-    Turn,
+    PingPong,
 }
 
 /// The buffers for which pass `tmem-pipelines` adds a pipeline: buffers of tensor memory MMAs that TMA does not fill, and buffers

@@ -43,7 +43,7 @@ pub(crate) fn run(function: &mut Function, ping_pong_roles: BTreeMap<OpId, usize
         buffers.into_iter().map(|(buffer, kind)| (buffer, (add_pipeline(function, buffer, kind), kind))).collect();
     if !ping_pong_roles.is_empty() {
         let pipeline = single_role_pipelines::add(&mut function.attrs, Vec::new(), 1, Fill::Threads, Drain::Warps);
-        pipelines.insert(ping_pong_id(function), (pipeline, PipelineKind::Turn));
+        pipelines.insert(ping_pong_id(function), (pipeline, PipelineKind::PingPong));
     }
     let (region, ping_pong_buffer) = (function.region, ping_pong_id(function));
     let mut pass = TmemPipelinePass { body: &mut function.body, pipelines, ping_pong_roles, ping_pong_buffer, frames: Vec::new() };
@@ -80,7 +80,7 @@ fn add_pipeline(function: &mut Function, buffer: Buffer, kind: PipelineKind) -> 
         PipelineKind::Accumulator => (Fill::Mma, Drain::Threads),
         PipelineKind::Stored => (Fill::Threads, Drain::Threads),
         PipelineKind::Scaled | PipelineKind::Operand { .. } => (Fill::Threads, Drain::Mma),
-        PipelineKind::Turn => unreachable!("the ping-pong pipeline has no buffer"),
+        PipelineKind::PingPong => unreachable!("the ping-pong pipeline has no buffer"),
     };
     let depth = attrs.placements[buffer].depth;
     single_role_pipelines::add(attrs, vec![buffer], depth, fill, drain)
@@ -234,7 +234,7 @@ impl TmemPipelinePass<'_> {
                     PipelineKind::Accumulator => is_tmem_mma(kind),
                     PipelineKind::Stored => access.access_kind.writes(),
                     PipelineKind::Scaled | PipelineKind::Operand { .. } => !is_tmem_mma(kind),
-                    PipelineKind::Turn => unreachable!("the ping-pong pipeline has no buffer"),
+                    PipelineKind::PingPong => unreachable!("the ping-pong pipeline has no buffer"),
                 };
                 *if fills { &mut used.fills } else { &mut used.drains } = true;
             }

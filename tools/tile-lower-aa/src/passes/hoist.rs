@@ -69,22 +69,14 @@ fn has_hoistable_results(function: &Function, op: OpId) -> bool {
 /// Returns whether an op may execute even if the loop has no iterations. A division may do so only if its divisor is a nonzero
 /// constant.
 fn is_speculatable(function: &Function, op: OpId) -> bool {
-    match &function.body.ops[op].kind {
-        Op::Core(Core::Assume { .. }) => false,
-        Op::Core(Core::Binary { kind: Binary::DivI { .. } | Binary::RemI { .. }, rhs, .. }) => {
+    // Other ops access memory, or take long: reductions, scans and MMAs.
+    let Op::Core(core) = &function.body.ops[op].kind else { return false };
+    match core {
+        Core::Assume { .. } => false,
+        Core::Binary { kind: Binary::DivI { .. } | Binary::RemI { .. }, rhs, .. } => {
             let producer = function.body.defining_op(*rhs).map(|op| &function.body.ops[op].kind);
             matches!(producer, Some(Op::Core(Core::Constant { value })) if value.at(0) != 0)
         }
-        Op::Core(core) => core.is_pure(),
-        Op::Reduce { .. } | Op::Scan { .. } | Op::Mma { .. } | Op::MmaScaled { .. } => false,
-        Op::LoadView { .. }
-        | Op::StoreView { .. }
-        | Op::ReduceView { .. }
-        | Op::MulticastLoad { .. }
-        | Op::MulticastStore { .. }
-        | Op::Load { .. }
-        | Op::Store { .. }
-        | Op::AtomicRmw { .. }
-        | Op::AtomicCas { .. } => false,
+        core => core.is_pure(),
     }
 }

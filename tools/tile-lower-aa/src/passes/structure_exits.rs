@@ -96,8 +96,8 @@ fn move_following_ops(function: &mut Function, block: Block, at: usize) {
     for (result, value) in function.body.ops[cond].results.clone().into_iter().zip(yielded) {
         function.body.replace_uses(result, value);
     }
-    // Both paths now yield their exit values: the operands of their `continue` or `break`. The exit after the `if` receives the
-    // results.
+    // End both paths in `yield`. The leaving path yields the operands of its own `continue` or `break`. The staying path yields the
+    // operands of the terminator after the `if`. That terminator then forwards the results of the `if`.
     let exit_values = function.body.ops[terminator].kind.operands().to_vec();
     let leaving_end = *function.body.blocks[leaving].ops.last().expect("a path has a terminator");
     let values = function.body.ops[leaving_end].kind.operands().to_vec();

@@ -29,8 +29,7 @@ use value_forms::{Flow, Form, Forms};
 
 /// Maximum loads and stores of a function. Reason: the token-order check compares all pairs of accesses, so its time is quadratic.
 const MAX_ACCESSES: usize = 256;
-/// Maximum work of all CTAs of a cluster together, in halves of the work of one CTA without a cluster: 3 allows one and a half
-/// times the work.
+/// Maximum total work of a cluster's CTAs relative to the undivided tile block, in units of one half: 3 means 1.5 times the work.
 const MAX_WORK: u128 = 3;
 /// Minimum rows and columns of the accumulators of a part for full tensor-core rate.
 const FULL_RATE_EXTENT: u128 = 128;

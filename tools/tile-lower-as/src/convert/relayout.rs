@@ -79,8 +79,12 @@ impl Converter<'_> {
         let only_here = |value: Value| self.use_counts[value.0 as usize] == 1;
         let is_here = |value: Value| scope.new_values.range((value, None)..).next().is_some_and(|((old, _), _)| *old == value);
         let (elem, shape) = self.elem_shape(value);
-        let has_copies = layout.registers() > assigned_layout.registers();
-        if has_copies || layout.renaming(assigned_layout, |element| element).is_some() || !is_here(value) || !only_here(value) {
+        let replicates_elements = layout.registers() > assigned_layout.registers();
+        if replicates_elements
+            || layout.renaming(assigned_layout, |element| element).is_some()
+            || !is_here(value)
+            || !only_here(value)
+        {
             return false;
         }
         let (mut source, mut desired) = (value, layout.clone());

@@ -41,7 +41,7 @@ struct MatrixRows<'c> {
     elem: Elem,
 }
 
-/// A tile load that is emitted one K step at a time.
+/// The state of a tile load by `ldmatrix`. With `per_k_step`, its instructions are emitted one K step at a time.
 pub(crate) struct MatrixRead<'c> {
     rows: MatrixRows<'c>,
     kind: MatrixKind,

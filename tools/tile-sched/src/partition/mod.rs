@@ -41,7 +41,7 @@ pub(crate) fn has_copies(function: &Function) -> bool {
 
 /// Checks that a function can be split, as far as is known before its loops are materialized.
 pub(crate) fn check(function: &Function) -> Result<(), Reason> {
-    op_roles::check(function)
+    op_roles::check_role_split_conditions(function)
 }
 
 /// The ops that start or end a ping-pong turn, each with the index of the compute role that has the turn. During its turn, one of

@@ -215,8 +215,8 @@ fn is_store_from_pipeline(function: &Function, op: &Op) -> bool {
     matches!(op, Op::Core(tileas::Op::TmaStore { buffer, .. }) if function.attrs.pipeline_of(*buffer).is_some())
 }
 
-/// Checks the conditions that every split into roles requires. The error is the reason against a split.
-pub(super) fn check(function: &Function) -> Result<(), Reason> {
+/// Checks the conditions for every split into warp roles. Returns the reason if a condition fails.
+pub(super) fn check_role_split_conditions(function: &Function) -> Result<(), Reason> {
     let body = &function.body;
     let ops = body.walk(function.region);
     let copies: Vec<OpId> =

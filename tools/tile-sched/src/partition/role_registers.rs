@@ -34,9 +34,8 @@ const MIN_REGISTERS_BESIDE_ACCUMULATOR: u32 = 40;
 /// Source: ptxas 13.5.37 for sm_100. For two attention kernels of the tuning half of `scripts/regret`, with tiles of 66 registers, it
 /// spills with 96 registers per thread, but not with 104 and 128.
 const MIN_REGISTERS_BESIDE_TMEM_TILE: u32 = 32;
-/// Registers per thread that `ptxas` needs in addition to the largest accumulator of a single MMA. A thread must start with at
-/// least these registers and those of that accumulator.
-const REGISTERS_BESIDE_MMA: u32 = 32;
+/// Minimum registers per thread at kernel start, in addition to the largest accumulator of a single MMA. `ptxas` needs them.
+const MIN_START_REGISTERS_BESIDE_ACCUMULATOR: u32 = 32;
 /// Allocation granularity of registers per thread: an SM allocates registers to a warp in units of 256.
 const REGISTER_GRANULARITY: u32 = 8;
 /// Largest number of CTAs per SM.
@@ -89,13 +88,9 @@ pub(super) fn warp_assignment(
     };
     let RegisterNeeds { tiles, largest_accumulator } = RegisterNeeds::estimate(function);
     let needs = tiles + REGISTERS_BESIDE_ACCUMULATOR;
-    let [normal, minimum] = HELPER_REGISTERS;
-    let helper_registers = match () {
-        () if helper_count > 1 && compute_registers_with_setmaxnreg(AMPLE_HELPER_REGISTERS) >= needs => AMPLE_HELPER_REGISTERS,
-        () if compute_registers_with_setmaxnreg(minimum) > compute_registers_with_setmaxnreg(normal) => minimum,
-        () => normal,
-    };
-    let starts_with_enough = registers_at_start >= helper_registers.max(largest_accumulator + REGISTERS_BESIDE_MMA);
+    let helper_registers = helper_registers(helper_count, needs, compute_registers_with_setmaxnreg);
+    let starts_with_enough =
+        registers_at_start >= helper_registers.max(largest_accumulator + MIN_START_REGISTERS_BESIDE_ACCUMULATOR);
     let fills_warp_groups = warps_per_role.is_multiple_of(WARP_GROUP) && helper_count <= WARP_GROUP;
     let can_use_setmaxnreg = fills_warp_groups && budget::has_setmaxnreg(target) && starts_with_enough;
     let uses_setmaxnreg = can_use_setmaxnreg
@@ -106,11 +101,12 @@ pub(super) fn warp_assignment(
     let min_registers = tiles + min_registers_without_accumulator(function);
     if choice == FeatureChoice::WherePays
         && ctas > 1
-        && compute_registers < min_registers
+        && compute_registers < tiles + min_registers_with_roles(function)
         && registers_with(warps) >= min_registers.min(MAX_REGISTERS)
     {
         return Err(format!(
-            "another warp leaves a thread {compute_registers} registers with {ctas} CTAs per SM, and it needs about {min_registers}"
+            "another warp leaves a thread {compute_registers} registers with {ctas} CTAs per SM, and it needs about {}",
+            tiles + min_registers_with_roles(function)
         ));
     }
     let [compute_limit, helper_limit] = if uses_setmaxnreg { [Some(compute_registers), Some(helper_registers)] } else { [None; 2] };
@@ -122,6 +118,17 @@ pub(super) fn warp_assignment(
         warp_roles.push(warp_role(RoleKind::Idle, warps + helper_count, WARP_GROUP - helper_count, helper_limit));
     }
     Ok(WarpAssignment { warp_roles, resident_ctas: ctas, compute_registers, is_ample: compute_registers >= needs })
+}
+
+/// Returns the registers of a helper role's thread. `compute_registers` returns what a given number leaves a compute role's thread,
+/// which needs `needs` registers.
+fn helper_registers(helper_count: u32, needs: u32, compute_registers: impl Fn(u32) -> u32) -> u32 {
+    let [normal, minimum] = HELPER_REGISTERS;
+    match () {
+        () if helper_count > 1 && compute_registers(AMPLE_HELPER_REGISTERS) >= needs => AMPLE_HELPER_REGISTERS,
+        () if compute_registers(minimum) > compute_registers(normal) => minimum,
+        () => normal,
+    }
 }
 
 /// The roles that get one warp each in addition to the compute roles.
@@ -150,18 +157,25 @@ pub(super) fn has_registers_without_helpers(function: &Function, ctas: u32, targ
     registers.min(MAX_REGISTERS) >= RegisterNeeds::estimate(function).tiles + REGISTERS_BESIDE_ACCUMULATOR
 }
 
-/// Returns the minimum number of registers in addition to the accumulators and the tiles loaded from tensor memory. `mma.sync` also
-/// needs registers for its operands.
+/// Returns the minimum number of registers in addition to the accumulators. `mma.sync` also needs registers for its operands.
 fn min_registers_without_accumulator(function: &Function) -> u32 {
+    let all_are_wgmma = all_mmas_are(function, wgmma_in_flight::is_wgmma);
+    if all_are_wgmma { MIN_REGISTERS_BESIDE_ACCUMULATOR } else { REGISTERS_BESIDE_ACCUMULATOR }
+}
+
+/// Returns [`min_registers_without_accumulator`] for a compute role. If all MMAs are in tensor memory, only the tiles that the threads
+/// load from there take registers.
+fn min_registers_with_roles(function: &Function) -> u32 {
+    let all_are_in_tmem = all_mmas_are(function, tmem_mma_buffers::is_tmem_mma);
+    if all_are_in_tmem { MIN_REGISTERS_BESIDE_TMEM_TILE } else { min_registers_without_accumulator(function) }
+}
+
+/// Returns whether a function has MMAs, all of one family.
+fn all_mmas_are(function: &Function, is_family: fn(&Op) -> bool) -> bool {
     let ops = function.body.walk(function.region);
     let kinds = ops.iter().map(|op| &function.body.ops[*op].kind);
-    let mmas: Vec<&Op> = kinds.filter(|kind| matches!(kind, Op::Core(tileas::Op::Mma { .. }))).collect();
-    let all_are = |is_family: fn(&Op) -> bool| !mmas.is_empty() && mmas.iter().all(|kind| is_family(kind));
-    match () {
-        () if all_are(tmem_mma_buffers::is_tmem_mma) => MIN_REGISTERS_BESIDE_TMEM_TILE,
-        () if all_are(wgmma_in_flight::is_wgmma) => MIN_REGISTERS_BESIDE_ACCUMULATOR,
-        () => REGISTERS_BESIDE_ACCUMULATOR,
-    }
+    let mut mmas = kinds.filter(|kind| matches!(kind, Op::Core(tileas::Op::Mma { .. }))).peekable();
+    mmas.peek().is_some() && mmas.all(is_family)
 }
 
 /// Registers per thread that hold tiles.

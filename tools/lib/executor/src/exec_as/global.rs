@@ -132,7 +132,7 @@ impl<O: DistributedOp> DistributedProgram<'_, O> {
                 let result = self.result(op);
                 let addresses = self.pointer_addresses(op, result, *ptr, *mask, env)?;
                 let transfer = self.global_transfer(op, result, addresses, *atom, *order)?;
-                let padding = other.map(|other| self.slots(other, env).element_words().clone());
+                let padding = other.map(|other| self.slots_like(other, result, env).element_words().clone());
                 let padding = padding.unwrap_or_else(|| ElementWords::splat(transfer.ty, 0, transfer.addresses.len()));
                 let element_words = self.load_elements(&transfer, padding, env)?;
                 let slots = Tile::new(transfer.distribution.shape(), self.elem(result), element_words);

@@ -190,7 +190,7 @@ fn compute_rounded(kind: FloatOp, mode: FloatMode, a: f64, b: f64, c: f64) -> u6
 }
 
 /// Returns whether an exact sum of zero has addends with different signs. Returns false for two zeros with the same sign, and for
-/// operations that are no sums.
+/// operations that do not add.
 fn has_addends_of_different_signs(kind: FloatOp, a: f64, b: f64, c: f64) -> bool {
     let (x, y) = match kind {
         FloatOp::Add => (a, b),
